@@ -73,6 +73,13 @@ def one_authority_is_trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
+def collect() -> Callable[[], int]:
+    """Collect what a test has dropped; to go through what others have left takes seconds."""
+    gc.freeze()
+    return gc.collect
+
+
+@pytest.fixture
 def note(record_property: Callable[[str, object], None]) -> Note:
     """Take what is worth reading beside a test that passed: how many states it saw."""
     return lambda what: record_property("noted", str(what))

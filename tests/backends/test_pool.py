@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 import threading
@@ -169,14 +168,14 @@ def test_a_loop_that_is_closed_meanwhile_harms_no_other(pool: Pool) -> None:
         assert asyncio.run(done(pool, lambda: 1)) == 1
 
 
-def test_a_loop_is_not_kept(pool: Pool) -> None:
+def test_a_loop_is_not_kept(pool: Pool, collect: Callable[[], int]) -> None:
     loop = asyncio.new_event_loop()
     assert loop.run_until_complete(done(pool, lambda: 1)) == 1
     loop.close()
     gone = weakref.ref(loop)
     del loop
     asyncio.run(done(pool, lambda: 2))
-    gc.collect()
+    collect()
     assert gone() is None
 
 

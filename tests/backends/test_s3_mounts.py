@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 import warnings
@@ -275,16 +274,18 @@ def test_a_signature_that_obstore_does_not_know_is_the_other_clients(stub: Fault
 # --- the ends of clients
 
 
-def test_a_client_on_a_caller_s_loop_is_closed_with_the_loop(stub: FaultStub) -> None:
+def test_a_client_on_a_caller_s_loop_is_closed_with_the_loop(
+    stub: FaultStub, collect: Callable[[], int]
+) -> None:
     store = made_store({**stub.storage_options("s3"), "asynchronous": True, "skip_instance_cache": True})
-    gc.collect()
+    collect()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ResourceWarning)
         # The next loop has a client of its own.
         for _ in range(2):
             assert isinstance(asyncio.run(store.list_async("bucket")), Listed)
         del store
-        gc.collect()
+        collect()
     assert [str(each.message) for each in told if "nclosed" in str(each.message)] == []
 
 

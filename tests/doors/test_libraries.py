@@ -5,7 +5,6 @@ Each name with ``guarded`` in it is guarded by a pattern, as a table's own names
 
 from __future__ import annotations
 
-import gc
 import json
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,8 @@ import putifabsent
 from putifabsent import ConfigError, NameTaken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.fsspec_plugin.grounds import Ground
 
 GUARD = ["**/guarded*"]
@@ -85,13 +86,15 @@ def test_pandas_hands_parquet_an_open_file_on_local_disk(local: Ground) -> None:
 
 
 @pytest.mark.parametrize("last", ["guarded.csv", "guarded.csv.gz"])
-def test_pandas_that_breaks_off_creates_nothing(ground: Ground, last: str) -> None:
+def test_pandas_that_breaks_off_creates_nothing(
+    ground: Ground, last: str, collect: Callable[[], int]
+) -> None:
     import pandas as pd
 
     frame = pd.DataFrame({"x": [*"abc", Unprintable()]})
     with pytest.raises(OnTheWayError):
         frame.to_csv(address(ground, last), storage_options=options(ground))
-    gc.collect()
+    collect()
     assert ground.files() == []
 
 
@@ -317,7 +320,7 @@ def test_duckdb_with_a_temporary_file_spares_who_was_faster(
     assert ground.read(ground.name("guarded.csv")) == b"x\n1\n"
 
 
-def test_duckdb_that_breaks_off_creates_nothing(ground: Ground) -> None:
+def test_duckdb_that_breaks_off_creates_nothing(ground: Ground, collect: Callable[[], int]) -> None:
     import duckdb
 
     query = "SELECT CASE WHEN i = 99999 THEN error('broken') ELSE 'x' || i END AS x FROM range(100000) t(i)"
@@ -327,7 +330,7 @@ def test_duckdb_that_breaks_off_creates_nothing(ground: Ground) -> None:
             connection.execute(
                 f"COPY ({query}) TO '{address(ground, 'guarded.csv')}' (FORMAT csv, USE_TMP_FILE true)"
             )
-    gc.collect()
+    collect()
     assert not ground.is_there(ground.name("guarded.csv"))
 
 

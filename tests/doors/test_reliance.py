@@ -75,6 +75,7 @@ def test_a_mount_on_a_server_that_ignores_conditions_refuses_to_write() -> None:
         refuses_to_write(fs, "bucket")
 
 
+@pytest.mark.servers
 def test_a_mount_on_moto_refuses_to_write() -> None:
     with mounted(server("moto")) as (fs, bucket):
         refuses_to_write(fs, bucket)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from putifabsent.fsspec_plugin import GuardedFileSystem
 from tests.fsspec_plugin.whole_tables import TABLES, commit, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.fsspec_plugin.grounds import Ground
 
@@ -94,7 +93,9 @@ def test_a_dataset_is_written_and_read(ground: Ground, fs: Any) -> None:
 
 
 @pytest.mark.parametrize("threads", [True, False])
-def test_a_dataset_whose_rows_break_off_is_not_created(ground: Ground, fs: Any, threads: bool) -> None:
+def test_a_dataset_whose_rows_break_off_is_not_created(
+    ground: Ground, fs: Any, threads: bool, collect: Callable[[], int]
+) -> None:
     def batches() -> Iterator[Any]:
         yield ROWS.to_batches()[0]
         raise OnTheWayError
@@ -104,7 +105,7 @@ def test_a_dataset_whose_rows_break_off_is_not_created(ground: Ground, fs: Any, 
             pa.RecordBatchReader.from_batches(ROWS.schema, batches()), ground.name("data"),
             format="parquet", filesystem=fs, use_threads=threads,
         )  # fmt: skip
-    gc.collect()
+    collect()
     assert ground.files() == []
 
 
@@ -166,11 +167,11 @@ def test_what_breaks_on_the_way_is_not_created(ground: Ground, fs: Any) -> None:
     assert ground.files() == []
 
 
-def test_what_is_dropped_is_not_created(ground: Ground, fs: Any) -> None:
+def test_what_is_dropped_is_not_created(ground: Ground, fs: Any, collect: Callable[[], int]) -> None:
     stream = fs.open_output_stream(ground.name("data/1.parquet"))
     stream.write(b"half")
     del stream
-    gc.collect()
+    collect()
     assert ground.files() == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import threading
 from typing import TYPE_CHECKING, Any
@@ -304,7 +303,7 @@ async def test_a_time_limit_after_a_send_carries_the_token(
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # fsspec drops what had not begun
 async def test_a_cancellation_of_a_bulk_call_ends_all_and_carries_every_token(
-    lossy: Any, stub: FaultStub
+    lossy: Any, stub: FaultStub, collect: Callable[[], int]
 ) -> None:
     names = [f"bucket/t/_delta_log/{0:020d}.json", f"bucket/u/_delta_log/{0:020d}.json"]
     later = f"bucket/v/_delta_log/{0:020d}.json"
@@ -317,7 +316,7 @@ async def test_a_cancellation_of_a_bulk_call_ends_all_and_carries_every_token(
     first = unknown_in(caught.value)
     unknown = {each.name: each.token for each in (first, *first.others)}
     del task, caught, first
-    gc.collect()
+    collect()
     written = {name: stub.objects["bucket", name.partition("/")[2]] for name in names}
     assert unknown == {name: stored.metadata["putifabsenttoken"] for name, stored in written.items()}
     stub.release()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import gc
 import io
 import pickle
 import sys
@@ -91,14 +90,12 @@ def write(file: Any, text: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_lost_in_a_destructor() -> Iterator[None]:
+def nothing_is_lost_in_a_destructor(collect: Callable[[], int]) -> Iterator[None]:
     """Fail a test whose dropped objects raise where nobody hears it."""
     heard: list[Any] = []
     before, sys.unraisablehook = sys.unraisablehook, heard.append
-    gc.freeze()  # what other tests left behind takes long to go through
     yield
-    gc.collect()
-    gc.unfreeze()
+    collect()
     sys.unraisablehook = before
     assert not heard
 
@@ -107,7 +104,9 @@ def nothing_is_lost_in_a_destructor() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("opening", FILES + ADDRESSES)
-def test_an_exception_in_the_block_discards(ground: Ground, opening: Opening) -> None:
+def test_an_exception_in_the_block_discards(
+    ground: Ground, opening: Opening, collect: Callable[[], int]
+) -> None:
     def writes() -> None:
         with opening(ground, ground.log()) as file:
             write(file, "half")
@@ -115,7 +114,7 @@ def test_an_exception_in_the_block_discards(ground: Ground, opening: Opening) ->
 
     with pytest.raises(OnTheWayError):
         writes()
-    gc.collect()
+    collect()
     assert ground.files() == []
 
 
@@ -346,41 +345,43 @@ def test_a_compressed_zip_archive_that_breaks_is_discarded_without_a_word(memory
 
 
 @pytest.mark.parametrize("opening", FILES)
-def test_a_dropped_handle_discards(memory: Ground, opening: Opening) -> None:
+def test_a_dropped_handle_discards(memory: Ground, opening: Opening, collect: Callable[[], int]) -> None:
     file = opening(memory, memory.log())
     write(file, "half")
     del file
-    gc.collect()
+    collect()
     assert memory.files() == []
 
 
 @pytest.mark.parametrize("opening", ADDRESSES)
-def test_a_dropped_open_file_discards(ground: Ground, opening: Opening) -> None:
+def test_a_dropped_open_file_discards(ground: Ground, opening: Opening, collect: Callable[[], int]) -> None:
     file = opening(ground, ground.log()).open()
     write(file, "half")
     del file
-    gc.collect()
+    collect()
     assert ground.files() == []
 
 
 @pytest.mark.parametrize("opening", FILES)
-def test_a_handle_dropped_in_a_cycle_discards(memory: Ground, opening: Opening) -> None:
+def test_a_handle_dropped_in_a_cycle_discards(
+    memory: Ground, opening: Opening, collect: Callable[[], int]
+) -> None:
     file = opening(memory, memory.log())
     write(file, "half")
     cycle: list[Any] = [file]
     cycle.append(cycle)
     del file, cycle
-    gc.collect()
+    collect()
     assert memory.files() == []
 
 
-def test_a_closed_handle_may_be_dropped(memory: Ground) -> None:
+def test_a_closed_handle_may_be_dropped(memory: Ground, collect: Callable[[], int]) -> None:
     for number, opening in enumerate(FILES):
         file = opening(memory, memory.log(number))
         write(file, "whole")
         file.close()
         del file
-        gc.collect()
+        collect()
         assert memory.is_there(memory.log(number))
 
 

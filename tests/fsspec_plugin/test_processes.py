@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import pickle
@@ -164,13 +163,15 @@ def test_an_open_file_of_the_parent_is_not_created_by_its_child(place: tuple[Gro
     assert ground.read(ground.log()) == BODY
 
 
-def test_a_turn_of_a_filesystem_that_nobody_has_any_more_is_taken_in_a_forked_child(s3: Ground) -> None:
+def test_a_turn_of_a_filesystem_that_nobody_has_any_more_is_taken_in_a_forked_child(
+    s3: Ground, collect: Callable[[], int]
+) -> None:
     """Its client, and that client's loop, are the parent's."""
     fs = s3.mount(skip_instance_cache=True)
     fs.pipe_file(s3.log(), BODY)
     turn = fs.turn(s3.folder)
     del fs
-    gc.collect()
+    collect()
     assert in_a_child("fork", enter, turn) is True
 
 

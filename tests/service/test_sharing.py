@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from putifabsent.service.settings import Mounting, Settings
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from putifabsent.backends.registries import Lock
     from putifabsent.fsspec_plugin import GuardedFileSystem
@@ -116,16 +115,19 @@ def test_each_caller_creates_as_the_writer_that_it_is(stub: FaultStub) -> None:
 
 
 def test_a_client_lives_as_long_as_any_caller_uses_it(
-    stub: FaultStub, made: list[weakref.ref[S3Store]], monkeypatch: pytest.MonkeyPatch
+    stub: FaultStub,
+    made: list[weakref.ref[S3Store]],
+    monkeypatch: pytest.MonkeyPatch,
+    collect: Callable[[], int],
 ) -> None:
     monkeypatch.setattr(service_mounts, "_MOST", 1)
     mounts = mounted(stub, _TABLE, "s3a://bucket/u")
     for number in range(3):  # each of them is forgotten for the next one
         caller(mounts, number).pipe_file(log(number), b"{}")
-        gc.collect()
+        collect()
     assert len(made) == 1
     caller(mounts, 4, "s3a://bucket/u")
-    gc.collect()
+    collect()
     assert made[0]() is None
 
 
