@@ -73,7 +73,7 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 	$(BIN)/python -m tests.servers versitygw $(MAVEN) --file hadoop/pom.xml verify
 
 .PHONY: test-spark
-test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK41) $(CLASSES) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 lets them commit less
+test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK41) $(CLASSES) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 asks each thing once, of one format or one way
 	tools/servers/install.sh azurite fake-gcs-server
 	$(MAKE) --no-print-directory --jobs=2 spark-older spark-newer
 
