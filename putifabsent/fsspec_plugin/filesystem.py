@@ -529,8 +529,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     ) -> Steps[Any]:
         """Remove files and folders. A removed name is free again."""
         removals = self.guard.removals
+        if recursive and maxdepth is None and removals.is_a_pattern(path):
+            # A table goes with what is hidden in it, as it does by its own name.
+            found = yield from queries.expanding(self, path)
+            path = found if removals.are_folders(found) else path
         if not removals.is_a_pattern(path) and removals.plainly(path, recursive=recursive):
-            yield from removals.before_plainly(path, recursive=recursive)
+            yield from removals.before_plainly(path, recursive=recursive, maxdepth=maxdepth)
             options = {"recursive": recursive, "maxdepth": maxdepth, **kwargs}
             return (yield Call("rm", (self._own(path),), options))
         one_by_one = recursive and removals.one_by_one(path, bounded=maxdepth is not None)

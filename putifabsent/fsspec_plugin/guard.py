@@ -197,6 +197,15 @@ class Guard:
                 return True
         return False
 
+    def forget_below(self, folder: str) -> None:
+        """Forget what is known of a folder that is removed: something else may be made there."""
+        self.ledgers.forget_below(folder)
+        if self.rules is not None:
+            self.rules.forget_below(folder)
+        for beside in list(self._evident):
+            if any(each.startswith(f"{folder}/") for each in beside):
+                self._evident.discard(beside)
+
     def is_evident(self, name: Name) -> bool:
         """Whether it is known already that a name is its format's."""
         return (*name.evidence, "", *name.unless) in self._evident

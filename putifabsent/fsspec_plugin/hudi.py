@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Holder
 from putifabsent.errors import InvalidTransition
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache
 from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
@@ -89,7 +90,7 @@ class Hudi:
     def __init__(self, mount: Mount, guard: Guard) -> None:
         self._mount = mount
         self._guard = guard
-        self._tables: dict[str, Table | None] = {}
+        self._tables: Cache[str, Table | None] = Cache(MOST_KNOWN)
         self.salts: Salts | None = Salts(mount, guard, self) if mount.options.salt in SALTED else None
         self._keeps = self.salts is not None and self.salts.keeps
         self.tower = Tower() if mount.options.tower else None
@@ -231,8 +232,9 @@ class Hudi:
 
     def forget_below(self, folder: str) -> None:
         """Forget the tables in a folder that is removed."""
-        for inside in [each for each in self._tables if f"{each}/".startswith(f"{folder}/")]:
-            del self._tables[inside]
+        for inside in list(self._tables):  # of which other threads find more meanwhile
+            if f"{inside}/".startswith(f"{folder}/"):
+                self._tables.pop(inside, None)
 
     # Reading
 
@@ -388,17 +390,17 @@ class Hudi:
         if name.table is not None:
             return Table(name, hudi_ledger.NEWEST)
         folder = name.path.rpartition("/")[0]
-        if folder not in self._tables:
-            roots = tuple(hudi_ledger.above(folder))
-            # Once a table: what is below a known one is a partition of it.
-            table = next((known for root in roots if (known := self._tables.get(root))), None)
-            for root in () if table is not None else roots:
-                table = yield from self._table_at(root)
-                if table is not None:
-                    self._tables[root] = table
-                    break
-            self._tables[folder] = table
-        return self._tables[folder]
+        with contextlib.suppress(KeyError):
+            return self._tables[folder]
+        roots = tuple(hudi_ledger.above(folder))
+        # Once a table: what is below a known one is a partition of it.
+        table = next((known for root in roots if (known := self._tables.get(root))), None)
+        for root in () if table is not None else roots:
+            table = yield from self._table_at(root)
+            if table is not None:
+                self._tables.keep(root, table)
+                break
+        return self._tables.keep(folder, table)
 
     def _table_at(self, root: str) -> Steps[Table | None]:
         for path in hudi_ledger.properties_of(root):
@@ -411,8 +413,9 @@ class Hudi:
 
     def _forget_none(self) -> None:
         """Forget where no table was: whoever writes an instant may just have made one."""
-        if None in self._tables.values():
-            self._tables = {folder: table for folder, table in self._tables.items() if table is not None}
+        for folder, table in list(self._tables.items()):
+            if table is None:
+                self._tables.pop(folder, None)
 
 
 def _rule(

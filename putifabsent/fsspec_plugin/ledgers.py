@@ -97,7 +97,8 @@ class Ledgers:
             self._books.pop(name.state, None)  # its folder is gone: somebody has removed the table
             raise
         finally:
-            if name.state in self._books and self._books[name.state].age <= ledger.age:
+            kept = self._books.get(name.state)
+            if kept is not None and kept.age <= ledger.age:
                 self._books[name.state] = ledger
                 if writes and ledger.behind >= EVERY and name.state not in self.pruning:
                     self._prune(ledger)
@@ -144,20 +145,23 @@ class Ledgers:
 
     # Tables that go
 
-    def ending_lives(self, folder: str) -> Steps[None]:
+    def ending_lives(self, folder: str, maxdepth: int | None = None) -> Steps[None]:
         """End the ledgers that this mount knows of, in a folder that is removed, before all else in it.
 
-        Of others their markers are the first of their folders to go.
+        Of others their markers are the first of their folders to go. What lies deeper than ``maxdepth``
+        levels stays.
         """
         for state, book in list(self._books.items()):
-            if state.startswith(f"{folder}/"):
-                yield Decide(removed(book.marker_path))
-        self.forget_below(folder)
+            marker = book.marker_path
+            depth = marker.count("/") - folder.count("/")
+            if state.startswith(f"{folder}/") and (maxdepth is None or depth <= maxdepth):
+                yield Decide(removed(marker))
 
     def forget_below(self, folder: str) -> None:
         """Forget the ledgers in a folder that is removed."""
-        for state in [each for each in self._books if each.startswith(f"{folder}/")]:
-            del self._books[state]
+        for state in list(self._books):
+            if state.startswith(f"{folder}/"):
+                self._books.pop(state, None)
 
     # Turns
 

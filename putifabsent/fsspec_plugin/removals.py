@@ -91,13 +91,16 @@ class Removals:
         rules = self._guard.rules
         return rules is not None and any(map(rules.loses_instants, self._mount.paths.all_full(path)))
 
-    def before_plainly(self, path: Any, *, recursive: bool) -> Steps[None]:
+    def are_folders(self, found: list[str]) -> bool:
+        """Whether each of what a pattern has found may be removed as a path is, with all that is in it."""
+        return all(not has_magic(each) and self.plainly(each, recursive=True) for each in found)
+
+    def before_plainly(self, path: Any, *, recursive: bool, maxdepth: int | None = None) -> Steps[None]:
         """Do what comes before the wrapped filesystem removes: look, and end the ledgers in a folder."""
         yield from self.looking(path, recursive=recursive)
         for folder in self._mount.paths.all_full(path) if recursive else ():
-            yield from self._guard.ledgers.ending_lives(folder)
-            if self._guard.rules is not None:
-                self._guard.rules.forget_below(folder)
+            yield from self._guard.ledgers.ending_lives(folder, maxdepth)
+            self._guard.forget_below(folder)
 
     def _removing_plainly(self, paths: list[str]) -> Steps[None]:
         # What several are removed by takes a pattern for one, and these are names.
@@ -224,9 +227,7 @@ class Removals:
         arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
         root = self._mount.paths.full(path)
-        self._guard.ledgers.forget_below(root)
-        if self._guard.rules is not None:
-            self._guard.rules.forget_below(root)
+        self._guard.forget_below(root)
         records = [name for each in sorted(objects | known) if (name := record_at(each)) is not None]
         # Of each ledger its marker goes first; after that nobody reads the others any more.
         markers = [name for name in records if is_marker(name.path)]

@@ -1,0 +1,88 @@
+"""A table that is removed through the shim goes whole, however that is called; one that stays goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent import NameTaken
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
+
+if TYPE_CHECKING:
+    from tests.fsspec_plugin.grounds import Ground
+
+FIRST, SECOND = "20260101120000000", "20260101120100000"
+
+
+@pytest.mark.parametrize("ground", ["memory-native", "s3-native"], indirect=True)
+@pytest.mark.parametrize("pattern", ["t", "t*", "[t]", "*"])
+def test_nothing_of_a_table_stays_whether_a_pattern_or_a_path_names_it(
+    pattern: str, ground: Ground, a: Writer, b: Writer
+) -> None:
+    a.commits(FIRST)
+    a.begins(SECOND)
+    b.fs.rm(f"{ground.folder}/{pattern}", recursive=True)
+    assert ground.around.find(ground.folder) == []
+    table_in(ground)
+    b.commits(FIRST)
+    assert b.timeline()[-1] == b.completed(FIRST).rpartition("/")[2]
+
+
+def test_what_is_deeper_than_is_removed_goes_on(memory: Ground) -> None:
+    root = table_in(memory)
+    a, b = (Writer(memory.mount(writer_session=each), root) for each in "ab")
+    a.begins(FIRST)
+    b.timeline()
+    with pytest.raises(OSError, match="not empty"):
+        b.fs.rm(root, recursive=True, maxdepth=1)
+    a.completes(FIRST)
+    assert a.completed(FIRST).rpartition("/")[2] in b.timeline()
+
+
+class Foretold(str):
+    """A folder's name; while it is looked at another thread finds one more table."""
+
+    __slots__ = ("tables",)
+    tables: Any
+
+    def __format__(self, how: str) -> str:
+        plain = super().__format__(how)
+        self.tables[f"{plain}-more-{len(self.tables)}"] = None
+        return plain
+
+
+def test_a_table_is_removed_while_other_threads_find_more_tables(memory: Ground) -> None:
+    root = table_in(memory)
+    a, b = (Writer(memory.mount(writer_session=each), root) for each in "ab")
+    a.begins(FIRST)
+    b.timeline()
+    assert b.fs.guard.rules is not None
+    tables = b.fs.guard.rules._tables
+    elsewhere = Foretold(memory.name("other"))
+    elsewhere.tables = tables
+    tables[elsewhere] = None
+    b.fs.rm(root, recursive=True)
+    assert memory.files() == []
+
+
+BESIDE = {
+    "an Iceberg table's, now Paimon's": ("t/metadata/v1.metadata.json", {}, {"t/schema/schema-0": b"{}"}),
+    "a query's, now anybody's": ("t/offsets/0", {"t/metadata": b"{}"}, {}),
+}
+"""A name; what makes it a format's; and what stands beside it when it is nobody's."""
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_what_made_a_name_a_formats_is_forgotten_with_its_table(what: str, memory: Ground) -> None:
+    last, with_it, without_it = BESIDE[what]
+    fs, name = memory.fs, memory.name(last)
+    fs.pipe({memory.name(each): body for each, body in with_it.items()})
+    fs.pipe_file(name, b"{}")
+    with pytest.raises(NameTaken):
+        fs.pipe_file(name, b"[]")
+    fs.rm(memory.name("t"), recursive=True)
+    fs.pipe({memory.name(each): body for each, body in without_it.items()})
+    for body in (b"first", b"second"):
+        fs.pipe_file(name, body)
+        assert memory.read(name) == body
