@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent import NameTaken
+from putifabsent import Fenced, NameTaken
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
+NATIVE = ("memory-native", "s3-native", "local-native")
 FIRST, SECOND = "20260101120000000", "20260101120100000"
 
 
-@pytest.mark.parametrize("ground", ["memory-native", "s3-native"], indirect=True)
+@pytest.mark.parametrize("ground", NATIVE[:2], indirect=True)
 @pytest.mark.parametrize("pattern", ["t", "t*", "[t]", "*"])
 def test_nothing_of_a_table_stays_whether_a_pattern_or_a_path_names_it(
     pattern: str, ground: Ground, a: Writer, b: Writer
@@ -86,3 +88,32 @@ def test_what_made_a_name_a_formats_is_forgotten_with_its_table(what: str, memor
     for body in (b"first", b"second"):
         fs.pipe_file(name, body)
         assert memory.read(name) == body
+
+
+def copied(ground: Ground, source: str, target: str) -> None:
+    """Copy a table as an operator would, round the shim; on disks with attributes, as ``cp -a`` does."""
+    if ground.kind == "local":
+        shutil.copytree(source, target)
+    else:
+        ground.around.cp(source, target, recursive=True)
+
+
+@pytest.mark.parametrize("ground", NATIVE, indirect=True)
+def test_who_knows_more_of_a_table_than_the_copy_in_its_place_reads_it_anew(
+    ground: Ground, root: str, a: Writer, b: Writer, reader: Writer
+) -> None:
+    a.commits("20260101120000000")
+    copied(ground, root, ground.name("aside"))
+    a.commits("20260101120100000")
+    a.begins("20260101120200000")
+    ground.around.rm(root, recursive=True)
+    copied(ground, ground.name("aside"), root)
+    b.commits("20260101120300000")
+    with b.fs.turn(root):
+        reader.begins("20260101120400000")
+        with pytest.raises(TimeoutError), a.fs.turn(root, timeout=0):
+            pytest.fail("two have one turn")
+    with pytest.raises(Fenced, match="removed"):
+        a.completes("20260101120200000")
+    a.commits("20260101120500000")
+    assert a.timeline() == b.timeline()

@@ -170,6 +170,8 @@ class Ledger:
         What it waits for before it begins an instant, in words.
     marker
         The tag by which listings show the marker of the life that was read.
+    shown
+        The tags by which the last listing has shown records.
     begun
         The number that the life has begun with: its first record has the next one.
     ended
@@ -192,6 +194,7 @@ class Ledger:
     watched: Watched | None = None
     waited_for: Sequence[str] = ()
     marker: str | None = None
+    shown: Mapping[str, str | None] = field(default_factory=dict)
     begun: int = 0
     ended: int = 0
     agreed: int = 0
@@ -264,7 +267,10 @@ class Ledger:
         HalfRemoved
             The ledger is there and its records are not: somebody has removed the table half.
         """
+        before = self.shown
         found, life = yield from self._present(creation)
+        if life == self.state.life:
+            yield from self._leave_another(before, creation)
         numbers = found.get(life, set())
         newest, last = self.newest(numbers), self.state.number
         if newest < last != self.begun and last not in numbers:
@@ -290,6 +296,7 @@ class Ledger:
         while True:
             listed: Listed = yield from read(List(self.folder))
             marker = next((each for each in listed.entries if is_marker(each.name)), None)
+            self.shown = {each.name: each.tag for each in listed.entries}
             found = by_life(each.name for each in listed.entries)
             if marker is None:
                 self.marker = None
@@ -311,6 +318,20 @@ class Ledger:
                 # Read after the listing: what that has shown of the life is of this one.
                 return found, base.life
             shown = marker.tag
+
+    def _leave_another(self, before: Mapping[str, str | None], creation: Creation) -> Protocol[None]:
+        """Forget what was read where the last record is another now: an older copy was put in its place."""
+        number = self.state.number
+        path = self.record(number).path
+        was, now = before.get(path), self.shown.get(path)
+        if None in (was, now) or was == now:
+            return
+        line = yield from self.get(number, creation, is_decided=True)
+        if line is None or self.state.tokens.get(line.record.token) == number:
+            return  # the same bytes, published once more
+        got: Got | Absent = yield from read(Get(self.marker_path))
+        if not isinstance(got, Absent):
+            self._forget(life_in(got.data, self.marker_path))
 
     def _unlisted(self, found: dict[str, set[int]], creation: Creation) -> Protocol[str]:
         """Return the life whose marker is decided and in no listing, and that has records; empty: none.
