@@ -189,10 +189,12 @@ class BucketCounter(Counter):
         return sorted(int(last) for each in found if (last := each.rpartition("/")[2]).isdigit())
 
     def _prune(self, folder: str, numbers: list[int]) -> None:
-        # Whoever comes next removes what is left.
+        # Whoever comes next removes what is left. One that comes too late for its number hears so by the
+        # others: nothing need be remembered of them.
         with suppress(OSError, PutIfAbsentError):
-            for number in numbers:
-                self._fs.rm_file(_record(folder, number))
+            for record in (_record(folder, number) for number in numbers):
+                if not self._fs.mount.walk(self._fs.guard.removals.freed(record, last=True)):
+                    self._fs.rm_file(record)
 
 
 def _record(folder: str, number: int) -> str:

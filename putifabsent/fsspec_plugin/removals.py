@@ -122,8 +122,8 @@ class Removals:
             return (yield from salts.freed(name))
         return (yield from self.freed(path))
 
-    def freed(self, path: str) -> Steps[bool]:
-        """Free what lies under this very name.
+    def freed(self, path: str, *, last: bool = False) -> Steps[bool]:
+        """Free what lies under this very name; the ``last`` time, if nothing need be remembered of it.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Removals:
             if (yield Call("isdir", (full,))):
                 return False
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
-        last = yield Decide(is_lowest(name))
+        last = last or (yield Decide(is_lowest(name)))
         if (yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)):
             yield from self._forgetting_before(name)
         return True

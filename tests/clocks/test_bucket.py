@@ -74,6 +74,18 @@ def test_old_records_go_and_the_newest_stay(tmp_path: Path, counter: BucketCount
     assert records(tmp_path) == list(range(first + 129, first + 200))
 
 
+def test_where_an_arbiter_decides_nothing_is_kept_of_old_records_either() -> None:
+    fs = fsspec.filesystem("piamemory", arbiter="ballot", guard=[GUARD], skip_instance_cache=True)
+    counter = BucketCounter(fs, "/pruned")
+    kept = []
+    for _ in range(4):
+        for _ in range(128):
+            assert isinstance(counter.advance("n", 0), Advanced)
+        kept.append(len(fs.fs.find("/pruned")))
+    assert kept[1:] == kept[:-1]
+    fs.fs.rm("/pruned", recursive=True)
+
+
 @pytest.mark.parametrize(("newest", "counts"), [(32, True), (65, False)])
 def test_a_writer_who_wakes_up_late_uses_nothing_that_others_may_have_had(
     tmp_path: Path, counter: BucketCounter, newest: int, counts: bool
