@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -38,6 +39,8 @@ Details: TypeAlias = dict[str, dict[str, Any]]
 _REQUESTS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": "head"}
 """What the store's own client sends for these: one request where the wrapped filesystem sends two."""
 _UNANSWERED = object()
+_GONE_FOR = 600.0
+"""Seconds for which nobody asks again for a key that was gone: each listing of a folder would."""
 
 __all__ = ["Details", "Reads"]
 
@@ -48,7 +51,7 @@ class Reads:
     def __init__(self, mount: Mount, guard: Guard) -> None:
         self._mount = mount
         self._guard = guard
-        self._gone: Cache[str, bool] = Cache(MOST_KNOWN)
+        self._gone: Cache[str, float] = Cache(MOST_KNOWN)  # and when it was asked for
 
     def plainly(self, path: Any) -> bool:
         """Whether what the store shows under a path, or under several, is all that there is to know."""
@@ -401,13 +404,14 @@ class Reads:
             shown[name] = renamed(detail, name)
 
     def _detail(self, key: str) -> Steps[dict[str, Any] | None]:
-        """Ask for one of the arbiter's keys; None: it was deleted, and comes no more."""
-        if key in self._gone:
+        """Ask for one of the arbiter's keys; None: it was deleted, and comes only if it is put back."""
+        since = self._gone.get(key)
+        if since is not None and time.monotonic() - since < _GONE_FOR:
             return None
         try:
             return cast("dict[str, Any]", (yield Call("info", (key,))))
         except FileNotFoundError:
-            self._gone.keep(key, True)
+            self._gone.keep(key, time.monotonic())
             return None
 
     def _forget_keys(self, keys: Details) -> None:

@@ -7,12 +7,14 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
 from putifabsent import NameTaken, OutcomeUnknown
+from putifabsent.fsspec_plugin import reads
 from putifabsent.upkeep import fsck
 from tests.fsspec_plugin.grounds import OTHERWISE
 from tests.stub import Fault, FaultStub, Op
@@ -337,3 +339,24 @@ def test_mounts_that_know_other_formats_keep_a_name_in_one_place(ground: Ground)
     with pytest.raises(NameTaken):
         knows.pipe_file(name, LATER)
     assert [each["size"] for each in other.ls(ground.name("t/snapshot"), detail=True)] == [len(BODY)]
+
+
+@pytest.mark.parametrize("ground", ["memory-claims"], indirect=True)
+def test_bytes_that_are_put_back_are_listed_again(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    fs, beside = ground.fs, ground.name("_delta_log/other")
+    ground.write(beside, b"")
+    fs.pipe_file(ground.log(), BODY)
+    kept = dict(ground.around.store)
+
+    def listed() -> list[str]:
+        return sorted(fs.ls(ground.name("_delta_log"), detail=False))
+
+    for name in ground.around.find(ground.folder):
+        ground.around.rm_file(name) if name != beside else None
+    assert listed() == [beside]
+    ground.around.store.update(kept)
+    ground.around.rm_file(ground.log())  # under the plain name is a copy
+    assert listed() == [beside]
+    now = time.monotonic()
+    monkeypatch.setattr(reads, "time", SimpleNamespace(monotonic=lambda: now + 601))
+    assert listed() == [ground.log(), beside]
