@@ -199,6 +199,7 @@ class Guard:
 
     def forget_below(self, folder: str) -> None:
         """Forget what is known of a folder that is removed: something else may be made there."""
+        self.mount.forget_below(folder)
         self.ledgers.forget_below(folder)
         if self.rules is not None:
             self.rules.forget_below(folder)

@@ -416,6 +416,13 @@ class Mount:
             if once:
                 self._looked.keep(state, True)
 
+    def forget_below(self, folder: str) -> None:
+        """Forget who decides about the tables in a folder that is removed: the next ones may have another."""
+        for known in (self._agreed, self._looked):
+            for state in list(known):
+                if state.startswith(f"{folder}/"):
+                    known.pop(state, None)
+
     def _knowing_terms(self, state: str) -> Steps[None]:
         if self.arbiter is not None:
             self._terms[state] = yield Ask(partial(terms_of, self.arbiter, state))

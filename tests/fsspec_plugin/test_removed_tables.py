@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent import Fenced, NameTaken
+from putifabsent import ConfigError, Fenced, NameTaken
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
@@ -40,6 +40,15 @@ def test_what_is_deeper_than_is_removed_goes_on(memory: Ground) -> None:
         b.fs.rm(root, recursive=True, maxdepth=1)
     a.completes(FIRST)
     assert a.completed(FIRST).rpartition("/")[2] in b.timeline()
+
+
+def test_who_decides_about_the_next_table_is_asked_anew(memory: Ground) -> None:
+    fs = memory.fs
+    fs.pipe_file(memory.log(), b"{}")
+    fs.rm(memory.folder, recursive=True)
+    memory.mount(arbiter="ballot").pipe_file(memory.log(), b"{}")
+    with pytest.raises(ConfigError, match="ballot"):
+        fs.pipe_file(memory.log(1), b"{}")
 
 
 class Foretold(str):
