@@ -2,14 +2,15 @@
 
 ::
 
-    <state>/slots/<number>~<token>     what one waiter wants: whose it is, and its write set, in JSON
+    <state>/slots/<number>~<token>     what one waiter wants: whose it is, its write set, whom it came behind
 
 A number is one more than the highest that its waiter has seen; of two with one number the lower token goes
-first. Who sees another with its number, and precedes it, goes behind it: the other may have seen nobody.
-Whoever waits writes its entry anew now and then, and removes it when it has got what it waited for. Whoever
-has watched one that is not written any more, by its own clock, or sees one that by the store's is much older
-than the newest, passes it over and removes it. All of this is advice, as the tower's: an entry that is lost
-costs its waiter a place.
+first. A token is of a session and a thread, so each replica of a service knows the entries of the others.
+Who has written its first, and sees a later one whose waiter has not seen it, goes behind that: the other may
+have gone on. Whoever waits writes its entry anew now and then, as long as it is listed, and removes it when
+it has got what it waited for. Whoever has watched one that is not written any more, by its own clock, or sees
+one whose time is far from that of its own, just written, passes it over and removes it. All of this is
+advice, as the tower's: an entry that is lost costs its waiter a place.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import logging
 import os
 import threading
 import time
-import uuid
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent, Refused
@@ -34,6 +35,7 @@ from putifabsent.shim.requests import Get, List, Pause, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import datetime
     from types import TracebackType
 
     from typing_extensions import Self
@@ -95,11 +97,14 @@ class Waiter(NamedTuple):
         Whose it is; empty: its entry is gone, or says nothing.
     wants
         What it is about to write.
+    behind
+        The entries that it saw before its own.
     """
 
     session: str = ""
     thread: str = ""
     wants: WriteSet = {}  # noqa: RUF012 - nobody changes it
+    behind: frozenset[str] = frozenset()
 
 
 class Asker(NamedTuple):
@@ -116,6 +121,16 @@ class _Place(NamedTuple):
     path: str
     since: float
     written: float
+
+
+def _token(asker: Asker) -> str:
+    """Return how the names of its entries end, whichever replica of a service writes them."""
+    whose = f"{asker.session}\n{asker.thread}"
+    return f"~{sha256(whose.encode()).hexdigest()[:32]}"
+
+
+def _entry(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def queue_of(name: Name) -> str:
@@ -138,58 +153,99 @@ class Slots:
         self._own: Cache[Asker, _Place] = Cache()
         self._waiters: Cache[tuple[str, object], Waiter] = Cache()
 
-    def listed(self, folder: str, *, removes: bool = True) -> Protocol[list[Entry]]:
-        """Return the entries of those who live, the first first, and remove the others. One request."""
+    def listed(self, folder: str, asker: Asker | None = None) -> Protocol[list[Entry]]:
+        """Return the entries of those who live, the first first. One request.
+
+        For an asker the others are removed, as are its own but for the last; and its place is what is listed,
+        whoever has written that.
+        """
         listed: Listed = yield from read(List(folder))
-        alive, newest = [], max((each.created for each in listed.entries), default=None)
-        for entry in sorted(listed.entries):
-            # Who asks now and then may never watch for long. The store's clock has come to the newest entry.
-            is_old = newest is not None and (newest - entry.created).total_seconds() > 2 * LIFELESS
-            if not is_old and self._watch.unchanged(entry.name, entry) <= LIFELESS:
-                alive.append(entry)
-            elif removes:
-                with suppress(OSError):
-                    yield from removed(entry.name)
+        entries = sorted(listed.entries)
+        time = self._time_of_store(asker, entries)
+        alive: list[Entry] = []
+        over: list[Entry] = []
+        for entry in entries:
+            # Who asks now and then may never watch for long.
+            is_off = time is not None and abs((entry.created - time).total_seconds()) > 2 * LIFELESS
+            lives = not is_off and self._watch.unchanged(entry.name, entry) <= LIFELESS
+            (alive if lives else over).append(entry)
+        if asker is not None:
+            own = [each for each in alive if each.name.endswith(_token(asker))]
+            over += own[:-1]
+            alive = [each for each in alive if each not in own[:-1]]
+            yield from self._remember(asker, own[-1:])
+        for entry in over if asker is not None else ():
+            with suppress(OSError):
+                yield from removed(entry.name)
         return alive
+
+    def _time_of_store(self, asker: Asker | None, entries: list[Entry]) -> datetime | None:
+        """Return a time of the store's that is not long past: who looks for itself has written just now."""
+        if asker is None:
+            return max((each.created for each in entries), default=None)
+        own = self._own.get(asker)
+        if own is None or own.written < own.since or self._clock() - own.written > LIFELESS:
+            return None
+        shown = next((each for each in entries if each.name == own.path), None)
+        is_old = shown is None or self._watch.unchanged(shown.name, shown) > LIFELESS
+        return None if shown is None or is_old else shown.created
+
+    def _remember(self, asker: Asker, shown: list[Entry]) -> Protocol[None]:
+        known = self._own.get(asker)
+        if known is not None and [known.path] == [each.name for each in shown]:
+            return
+        self._own.pop(asker, None)
+        for entry in shown:
+            # Who may not remove its entry leaves one that says nothing.
+            if (yield from self.waiter(entry)).session:
+                now = self._clock()
+                self._own.keep(asker, _Place(entry.name, now, now - _WRITTEN_EACH))
 
     def ahead(
         self, asker: Asker, wants: WriteSet, entries: list[Entry], most: int | None = None
     ) -> Protocol[list[str]]:
         """Return the sessions of others that came before, and want what a waiter does; at most so many."""
-        own = self._place(asker)
+        own = self._own.get(asker)
         before = [each for each in entries if own is None or each.name < own.path]
         return (yield from self._met(asker, wants, before, most))
 
     def _met(
-        self, asker: Asker, wants: WriteSet, entries: Iterable[Entry], most: int | None
+        self, asker: Asker, wants: WriteSet, entries: Iterable[Entry], most: int | None, own: str = ""
     ) -> Protocol[list[str]]:
+        """Return the sessions of others that want what a waiter does, and have not seen its own entry."""
         found: list[str] = []
         for entry in entries:
             other = yield from self.waiter(entry)
-            if other.session not in ("", asker.session) and meet(wants, other.wants):
+            is_another = other.session not in ("", asker.session) and own not in other.behind
+            if is_another and meet(wants, other.wants):
                 found.append(other.session)
             if len(found) == most:
                 break
         return found
 
     def wait(self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation) -> Protocol[None]:
-        """Take a place in the queue, or keep it. One request, now and then."""
-        now, own = self._clock(), self._place(asker)
+        """Take a place behind the entries, or keep the one that is listed. One request, now and then."""
+        now, own = self._clock(), self._own.get(asker)
         if own is not None and now - own.written < _WRITTEN_EACH:
             return
+        is_new = own is None
         if own is None:
-            if (lost := self._own.pop(asker, None)) is not None:
-                with suppress(OSError):
-                    yield from removed(lost.path)
-            numbers = [each.name.rpartition("/")[2][:_DIGITS] for each in entries]
+            numbers = [_entry(each.name)[:_DIGITS] for each in entries]
             number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
-            place = _Place(f"{asker.folder}/{number:0{_DIGITS}}~{uuid.uuid4()}", now, now)
             # Who is interrupted from here on may have an entry.
+            place = _Place(f"{asker.folder}/{number:0{_DIGITS}}{_token(asker)}", now, now)
             own = self._own.keep(asker, place)
-        content = {"session": asker.session, "thread": asker.thread, "wants": _written(wants), "at": now}
+        content = {
+            "session": asker.session,
+            "thread": asker.thread,
+            "wants": _written(wants),
+            "behind": [_entry(each.name) for each in entries if each.name < own.path],
+            "at": now,
+        }
         outcome: PutOutcome = yield Put(own.path, InMemory(json.dumps(content).encode()), creation)
         if isinstance(outcome, Refused):
-            self._own.pop(asker, None)  # there is no entry, and the next call tries again
+            if is_new:
+                self._own.pop(asker, None)  # there is no entry, and the next call tries again
             raise outcome.error
         self._own.keep(asker, own._replace(written=now))
 
@@ -198,8 +254,12 @@ class Slots:
         attempt = 0
         before: list[str] | None = None
         while True:
-            entries = yield from self.listed(asker.folder)
-            if self._place(asker) is None:
+            entries, now = (yield from self.listed(asker.folder, asker)), self._clock()
+            if asker in self._own:
+                yield from self.wait(asker, wants, entries, creation)
+                if self._clock() - now > LIFELESS:  # others have removed it meanwhile, and passed it
+                    yield from self.leave(asker, creation)
+            if asker not in self._own:
                 entries = yield from self._come(asker, wants, entries, creation)
             waited_for, before = before, (yield from self.ahead(asker, wants, entries, _LONGEST_WAIT))
             # Who has become the next asks often: the holder has just begun, and may soon be done.
@@ -207,28 +267,24 @@ class Slots:
             longest = _LONGEST_WAIT if len(before) > 1 else _LONGEST_WAIT_OF_THE_NEXT
             if not before or not (yield Pause(min(max(attempt, len(before)), longest))):
                 return before
-            yield from self.wait(asker, wants, entries, creation)
 
     def _come(
         self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation
     ) -> Protocol[list[Entry]]:
         """Take a place that all who come later see, and return the entries.
 
-        Who is behind, but has the same number, may have seen nobody; and an entry may be lost on its way.
+        Who is behind may have gone on without seeing it; and an entry may be lost on its way.
         """
         for move in range(_MOVES + 1):
-            if move:
-                yield from self.leave(asker, creation)
             yield from self.wait(asker, wants, entries, creation)
-            entries = yield from self.listed(asker.folder)
-            own = self._place(asker)
+            entries = yield from self.listed(asker.folder, asker)
+            own = self._own.get(asker)
             if own is None:
+                continue
+            later = [each for each in entries if each.name > own.path]
+            if move == _MOVES or not (yield from self._met(asker, wants, later, 1, _entry(own.path))):
                 break
-            number = own.path.rpartition("~")[0]
-            beside = [each for each in entries if each.name > own.path and each.name.startswith(number)]
-            is_seen = any(each.name == own.path for each in entries)
-            if is_seen and not (yield from self._met(asker, wants, beside, 1)):
-                break
+            yield from self.leave(asker, creation)
         return entries
 
     def leave(self, asker: Asker, creation: Creation) -> Protocol[float | None]:
@@ -245,11 +301,6 @@ class Slots:
         except OSError:
             yield Put(own.path, InMemory(b"{}"), creation)
         return waited
-
-    def _place(self, asker: Asker) -> _Place | None:
-        own = self._own.get(asker)
-        # Who comes back after that has lost it.
-        return own if own is not None and self._clock() - own.written <= LIFELESS else None
 
     def waiter(self, entry: Entry) -> Protocol[Waiter]:
         """Return whose an entry is, and what it wants. One request, if it was written since the last time."""
@@ -428,6 +479,7 @@ def _read(content: bytes) -> Waiter:
                 str(partition): Part(None if groups is None else frozenset(groups), Inserts(inserts))
                 for partition, (groups, inserts) in wants.items()
             }
-        return Waiter(str(entry["session"]), str(entry["thread"]), wants)
+        behind = frozenset(map(str, entry.get("behind", ())))
+        return Waiter(str(entry["session"]), str(entry["thread"]), wants, behind)
     except (AttributeError, KeyError, TypeError, ValueError):
         return Waiter()

@@ -119,7 +119,7 @@ class Tower:
     ) -> Protocol[list[str]]:
         asker = Asker(queue_of(ledger.name), ledger.session, thread)
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
-        entries = [] if begins.clusters else (yield from self._slots.listed(asker.folder))
+        entries = [] if begins.clusters else (yield from self._slots.listed(asker.folder, asker))
         # Its own tell whether those in the queue may wait for this session itself.
         watched = {
             instant: opened

@@ -323,6 +323,55 @@ def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: C
     assert c.asks().behind == "session b, which came before"
 
 
+def another_replica(*of: Driver) -> None:
+    """Let the next calls go to another replica of the service, or to one that was started again."""
+    for driver in of:
+        driver.writer.fs.guard.rules.tower = Tower(driver.clock)
+
+
+def test_a_waiter_has_one_place_whichever_replica_it_asks(drivers: list[Driver], ground: Ground) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    a.begins("300", (F,))
+    for _ in range(3):
+        assert b.asks().turn is None
+        another_replica(b)
+    assert c.asks().turn is None
+    assert len(ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")) == 2
+    a.completes("300", (F,), upon="1")
+    b.commits("400", (F,))  # by a replica that has never written its entry
+    c.begins("500", (F,))
+
+
+def test_those_who_wait_keep_their_order_when_the_service_is_started_again(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    a.begins("300", (F,))
+    assert (b.asks().turn, c.asks().turn) == (None, None)
+    another_replica(b, c)
+    a.completes("300", (F,), upon="1")
+    assert c.asks().behind == "session b, which came before"
+    b.begins("400", (F,))
+
+
+def test_what_another_replica_has_removed_is_no_place_any_more(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    first = b.writer.fs.guard.rules.tower
+    another_replica(b)
+    a.completes("300", (F,), upon="1")
+    b.begins("400", (F,))
+    assert c.asks().turn is None
+    b.completes("400", (F,), upon="1")
+    b.writer.fs.guard.rules.tower = first
+    assert b.asks().behind == "session c, which came before"
+
+
 CLUSTERING = Begins(clusters=True, commits=2)
 
 
