@@ -21,7 +21,6 @@ import logging
 import os
 import threading
 import time
-from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +52,7 @@ LIFELESS = 60.0
 """Seconds without a new entry after which its waiter is taken for dead."""
 
 _WRITTEN_EACH = 15.0
+_REST = 600.0
 _DIGITS = 10
 _MOVES = 8
 """So often one who comes takes another place, behind others that have come at the same time."""
@@ -64,6 +64,12 @@ _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
 
 _log = logging.getLogger(__name__)
+
+_MAY_NOT_DELETE = (
+    "this session may not remove what is over in %s: it stays, and costs each who looks there more. Grant it "
+    "the right to delete (on S3 s3:DeleteObject), or have somebody who has it take a slot there, or run "
+    "`putifabsent fsck --repair`. %s"
+)
 
 
 class Watch:
@@ -152,6 +158,7 @@ class Slots:
         self._watch = Watch(clock)
         self._own: Cache[Asker, _Place] = Cache()
         self._waiters: Cache[tuple[str, object], Waiter] = Cache()
+        self._refused: Cache[str, float] = Cache()  # where nothing may be removed, and until when none tries
 
     def listed(self, folder: str, asker: Asker | None = None) -> Protocol[list[Entry]]:
         """Return the entries of those who live, the first first. One request.
@@ -174,10 +181,24 @@ class Slots:
             over += own[:-1]
             alive = [each for each in alive if each not in own[:-1]]
             yield from self._remember(asker, own[-1:])
-        for entry in over if asker is not None else ():
-            with suppress(OSError):
-                yield from removed(entry.name)
+            for entry in over:
+                yield from self._removed(folder, entry.name)
         return alive
+
+    def _removed(self, folder: str, path: str) -> Protocol[bool]:
+        """Remove an entry; return whether it is gone."""
+        now = self._clock()
+        if now < self._refused.get(folder, now):
+            return False
+        try:
+            yield from removed(path)
+        except OSError as error:
+            if isinstance(error, PermissionError):
+                if folder not in self._refused:
+                    _log.warning(_MAY_NOT_DELETE, folder, error)
+                self._refused.keep(folder, now + _REST)
+            return False
+        return True
 
     def _time_of_store(self, asker: Asker | None, entries: list[Entry]) -> datetime | None:
         """Return a time of the store's that is not long past: who looks for itself has written just now."""
@@ -290,15 +311,13 @@ class Slots:
     def leave(self, asker: Asker, creation: Creation) -> Protocol[float | None]:
         """Give up a place, if there is one, and return for how many seconds it was kept.
 
-        One request; another, where the entry may not be removed.
+        One request; two, where the entry was not removed.
         """
         own = self._own.pop(asker, None)
         if own is None:
             return None
         waited = min(self._clock(), own.written + LIFELESS) - own.since
-        try:
-            yield from removed(own.path)
-        except OSError:
+        if not (yield from self._removed(asker.folder, own.path)):
             yield Put(own.path, InMemory(b"{}"), creation)
         return waited
 

@@ -44,7 +44,8 @@ class What(str, Enum):
     ``unbacked``     the arbiter's bytes are gone, and their copy under the plain name is there
     ``lost``         the bytes of a name that lives are gone, and their copy as well
     ``temporary``    a temporary file of the local disk
-    ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published
+    ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published;
+                     or what somebody left in a queue
     ``half_removed`` a ledger that has lost records: no write of its table can go on
     ``strange``      what is kept of a name that is unknown: by a mount with other formats, or hashed
     ===============  ==========================================================================

@@ -10,11 +10,14 @@ from putifabsent.shim.formats.hudi_ledger import forget_over
 from putifabsent.shim.ledger.book import is_marker
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import List
 from putifabsent.upkeep.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.ledger.book import Ledger
 
@@ -111,7 +114,7 @@ def check(
             bodies = _needless(table, ledger)
         after += bodies
     busy = 0
-    temporary = _temporary(table, before)
+    temporary = [*_temporary(table, before), *_over(table, before)]
     total = len(identities.names)
     # A ledger's marker last: while no listing shows it, sessions ask the arbiter which records there are.
     names = sorted(identities.names, key=lambda name: is_marker(name.path))
@@ -150,8 +153,21 @@ def _temporary(table: Table, before: datetime) -> list[Leftover]:
     return [Leftover(path, What.TEMPORARY, path, newest=at) for path, at in written.items() if at <= before]
 
 
+def _over(table: Table, before: datetime) -> list[Leftover]:
+    """Return the entries of queues that nobody has written for long: who left them may not delete."""
+    listed: list[Listed] = [
+        table.fs.perform(read(List(f"{state}/slots"))) for state in table.folders("slots")
+    ]
+    return [
+        Leftover(each.name, What.NEEDLESS, each.name, newest=each.created)
+        for queue in listed
+        for each in queue.entries
+        if each.created <= before
+    ]
+
+
 def _removed(table: Table, files: list[Leftover]) -> list[Leftover]:
-    """Remove temporary files; return those that are there still."""
+    """Remove what is no name's; return what is there still."""
     left = []
     for each in files:
         outcome = table.fs.backend.delete(each.path)

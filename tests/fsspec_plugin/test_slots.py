@@ -351,6 +351,35 @@ def test_what_was_left_by_who_may_not_remove_it_is_nobody_s_place(
     assert len(names(store, folder)) == 2
 
 
+def test_who_may_not_delete_hears_it_once_and_tries_again_after_ten_minutes(
+    memory: Ground, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, folder, queues = memory.mount().mount.store, memory.name(TABLE), Slots(clock)
+
+    def comes_and_goes(who: str) -> int:
+        """Take a slot and leave it; return how often something was to be removed."""
+        asker, creation, tries = Asker(folder, who, ""), Creation(who, who, folder), 0
+        for protocol in (queues.take(asker, None, creation), queues.leave(asker, creation)):
+            answer: Any = None
+            with suppress(StopIteration):
+                while True:
+                    request = protocol.send(answer)
+                    is_delete = isinstance(request, Delete)
+                    tries += is_delete
+                    denied = Refused(PermissionError(errno.EACCES, "s3:DeleteObject"))
+                    answer = denied if is_delete else perform(request, store)
+        return tries
+
+    tries = []
+    for number in range(12):
+        tries.append(comes_and_goes(str(number)))
+        clock.now += 61
+    assert tries == [1, *[0] * 9, 1, 0]
+    (warning,) = caplog.messages
+    assert folder in warning
+    assert "run `putifabsent fsck --repair`" in warning
+
+
 def test_an_entry_whose_time_is_ahead_is_passed_over_and_nobody_else(tmp_path: Path) -> None:
     def new() -> Any:
         return fsspec.filesystem("piafile", skip_instance_cache=True)

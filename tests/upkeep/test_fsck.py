@@ -214,6 +214,19 @@ def test_a_temporary_file_goes_when_it_is_old(local: Ground) -> None:
     assert [local.is_there(path) for path in paths] == [False, True]
 
 
+def test_the_entries_of_a_queue_go_when_nobody_has_written_them_for_long(local: Ground) -> None:
+    fs = mounted(replace(local, arbiter="native"))
+    with fs.slot(local.folder):
+        queue = f"{local.folder}/.putifabsent/slots"
+        (held,) = local.around.find(queue)
+        left = f"{queue}/0000000001~left"
+        local.write(left, b"{}")
+        os.utime(left, (0, 0))
+        assert [(each.what, each.path) for each in fsck(fs, local.folder).found] == [(What.NEEDLESS, left)]
+        assert fsck(fs, local.folder, repair=True).after == []
+        assert local.around.find(queue) == [held]
+
+
 def test_a_mount_by_another_arbiter_is_refused(table: Ground) -> None:
     begun(table)
     with pytest.raises(ConfigError, match="the store itself"):
