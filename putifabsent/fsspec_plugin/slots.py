@@ -19,6 +19,7 @@ import errno
 import json
 import logging
 import os
+import posixpath
 import threading
 import time
 from hashlib import sha256
@@ -343,7 +344,8 @@ class Slot:
     table
         Its folder, of any format.
     partitions
-        The folders in it that are written, such as ``["day=2026-01-01"]``; None: any of them.
+        The folders in it that are written, with all in them, such as ``["day=2026-01-01"]``; None: any of
+        them.
     timeout
         Seconds to wait; by default the mount's ``deadline``.
 
@@ -364,7 +366,7 @@ class Slot:
         self.table = table
         self._guard = guard
         self._timeout = timeout
-        self._wants = _set_of(partitions)
+        self._wants = _set_of(table, partitions)
         self._slots = guard.slots
         self._is_entered = False
         self._held: _Held | None = None
@@ -467,17 +469,26 @@ class _Held(NamedTuple):
         return ended
 
 
-def _set_of(partitions: Iterable[str] | None) -> WriteSet:
+def _set_of(table: str, partitions: Iterable[str] | None) -> WriteSet:
     if partitions is None:
         return None
     if isinstance(partitions, str):
         msg = f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]"
         raise TypeError(msg)
-    found = {each.strip("/"): Part(None) for each in partitions}
+    found = {_folder_in(table, each): Part(None) for each in partitions}
     if not found:
         msg = "partitions is empty: leave it out for a slot of the whole table"
         raise ValueError(msg)
-    return found
+    return None if "" in found else found
+
+
+def _folder_in(table: str, partition: str) -> str:
+    """Return a folder as :mod:`hudi_sets` has it; empty: it is the whole table."""
+    inside = posixpath.normpath(f"{partition}/".removeprefix(f"{table}/").strip("/"))
+    if inside.split("/")[0] == ".." or "://" in partition:
+        msg = f"{partition!r} is not in {table}: give its name from there, such as 'day=1'"
+        raise ValueError(msg)
+    return "" if inside == "." else f"{inside}/"
 
 
 def _written(wants: WriteSet) -> Any:

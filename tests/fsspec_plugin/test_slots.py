@@ -76,6 +76,12 @@ def entries(ground: Ground, fs: Any, table: str) -> list[str]:
         (["day=1", "day=2"], ["/day=2/"], True),
         (["day=1"], None, True),
         (["day=1"], ["day=2"], False),
+        (["day=1"], ["day=10"], False),
+        (["year=1"], ["year=1/day=1"], True),
+        (["year=1/day=1"], ["year=1/day=2"], False),
+        (["day=1/../day=2"], ["./day=2"], True),
+        (["."], ["day=1"], True),
+        ([""], ["day=1"], True),
     ],
 )
 def test_who_would_write_the_same_waits_until_the_slot_is_given_back(
@@ -92,6 +98,14 @@ def test_who_would_write_the_same_waits_until_the_slot_is_given_back(
         assert is_free(fs, table, another) is not meet  # threads of one process, too
     assert is_free(other, table, another)
     assert entries(ground, fs, table) == []
+
+
+def test_the_table_s_own_path_may_be_in_front_of_a_folder(fs: Any, table: str) -> None:
+    with fs.slot(table, partitions=[f"{table}/day=1"]):
+        assert not is_free(fs, table, ["day=1"])
+        assert is_free(fs, table, ["day=2"])
+    with fs.slot(table, partitions=[table]):
+        assert not is_free(fs, table, ["day=2"])
 
 
 def test_who_waits_in_vain_is_told_for_whom(fs: Any, other: Any, table: str) -> None:
@@ -618,6 +632,8 @@ def test_a_slot_is_entered_once_at_a_time(memory: Ground) -> None:
     [
         ("day=1", TypeError, r"give a list of names, such as \['day=1'\]"),
         ([], ValueError, "leave it out for a slot of the whole table"),
+        (["day=1", "../other"], ValueError, r"'\.\./other' is not in .*: give its name from there"),
+        (["s3://bucket/table/day=1"], ValueError, "is not in .*: give its name from there"),
     ],
 )
 def test_bad_partitions_are_told(memory: Ground, partitions: Any, error: type, said: str) -> None:

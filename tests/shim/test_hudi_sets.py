@@ -26,7 +26,7 @@ NEW, ANY = Inserts.NEW, Inserts.ANY
 parts = st.builds(
     Part, st.none() | st.frozensets(st.sampled_from([F, G]), max_size=2), st.sampled_from(list(Inserts))
 )
-sets = st.none() | st.dictionaries(st.sampled_from(["p", "q"]), parts, max_size=2)
+sets = st.none() | st.dictionaries(st.sampled_from(["p", "q", "", "p/", "p/q/"]), parts, max_size=2)
 
 
 def stat(group: str = "", upon: str = "null", **numbers: int) -> dict[str, Any]:
@@ -54,6 +54,14 @@ def test_whether_two_meet_is_the_same_from_both_sides(one: WriteSet, other: Writ
         ({"p": Part(None)}, {"p": Part(frozenset())}, True),
         ({"p": Part(frozenset(), ANY)}, {"p": Part(frozenset(), ANY)}, True),
         ({"p": Part(frozenset(), ANY)}, {"p": Part(frozenset(), NEW)}, False),
+        ({"p/": Part(None)}, {"p": Part(frozenset({F}))}, True),
+        ({"p/": Part(None)}, {"p/q": Part(frozenset({F}))}, True),
+        ({"p/": Part(None)}, {"p/q/": Part(None)}, True),
+        ({"p/": Part(None)}, {"pq": Part(frozenset({F}))}, False),
+        ({"p/q/": Part(None)}, {"p": Part(frozenset({F}))}, False),
+        ({"p/": Part(None)}, {"": Part(None)}, False),
+        ({"p": Part(None)}, {"p/q": Part(None)}, False),
+        ({"": Part(None)}, {"p": Part(None)}, False),
     ],
 )
 def test_two_meet_where_they_may_write_one_file_group(one: WriteSet, other: WriteSet, do: bool) -> None:

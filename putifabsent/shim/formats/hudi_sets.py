@@ -80,14 +80,24 @@ class Part(NamedTuple):
 
 
 WriteSet: TypeAlias = "Mapping[str, Part] | None"
-"""What a commit writes, by partition, from the table's root; None: it may be anything."""
+"""What a commit writes, by partition, from the table's root; None: it may be anything.
+
+A name that ends with a slash, as no partition's of Hudi does, is a folder with all that is in it.
+"""
 
 
 def meet(one: WriteSet, other: WriteSet) -> bool:
     """Whether two commits may write one file group."""
     if one is None or other is None:
         return one is other or bool(one or other)
-    return any(_meets(one[each], other[each]) for each in one.keys() & other.keys())
+    same = (_meets(one[each], other[each]) for each in one.keys() & other.keys())
+    return any(same) or _has_of(one, other) or _has_of(other, one)
+
+
+def _has_of(one: Mapping[str, Part], other: Mapping[str, Part]) -> bool:
+    """Whether a partition of the other lies in a folder of the one."""
+    folders = tuple(each for each in one if each.endswith("/"))
+    return any(f"{each}/".startswith(folders) for each in other)
 
 
 def _meets(one: Part, other: Part) -> bool:
