@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from aiohttp import web
@@ -33,6 +32,7 @@ from putifabsent.service.calls import CALLS, Doing
 from putifabsent.service.connections import SECONDS, Connection, Stranger, Strangers, more_descriptors
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import failed, wrong
+from putifabsent.shim.drive import asleep_too
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ _LONGEST_CALL = 65_536
 _LARGEST_AT_ONCE = 4
 """So many bodies of the largest size fit into memory; or more smaller ones."""
 
+_PATIENCE = 60.0
+"""So many seconds after it has come nobody waits for a call: after the adapter's default deadline."""
+
 _SIGNS = frozenset({"turns/beat", "turns/release"})
 _SIGNS_AT_ONCE = 8
 _BACKLOG = 1024
@@ -72,6 +75,10 @@ Response: TypeAlias = tuple[int, dict[str, Any]]
 """What a call is answered: a status of HTTP, and JSON."""
 
 
+class Unbegun(Exception):
+    """A call is not begun, and why."""
+
+
 class Lane:
     """Calls of a kind, so many at once; others wait. ``inside`` counts these, and those being read, too."""
 
@@ -80,9 +87,11 @@ class Lane:
         self.pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
         self._turns = asyncio.Semaphore(at_once)
 
-    async def run(self, work: Callable[[], Response]) -> Response:
-        """Work in a thread, when it is its turn."""
+    async def run(self, work: Callable[[], Response], begins: Callable[[], object]) -> Response:
+        """Work in a thread, when it is its turn; just before, ``begins`` may raise :class:`Unbegun`."""
         async with self._turns:
+            await asyncio.sleep(0)  # a connection that has closed is seen to be
+            begins()
             return await asyncio.get_running_loop().run_in_executor(self.pool, work)
 
 
@@ -156,26 +165,27 @@ class Service:
         return web.Response(text=self._tally.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def call(self, name: str, kind: Kind, request: web.Request) -> web.Response:
-        """Answer a call; whoever has gone away meanwhile does not stop it."""
-        began, tally = perf_counter(), self._tally
+        """Answer a call; whoever goes away while it is being done does not stop it."""
+        came, tally = asleep_too(), self._tally
         lane = self._signs if name in _SIGNS else self._work
         if self.draining or lane.inside >= self._settings.concurrency + self._settings.waiting:
             why = "it is about to end" if self.draining else "too many calls are waiting"
-            answer = _answer(HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"nothing was done: {why}")
-            answer.headers["Retry-After"] = "1"
+            answer = _unbegun(why)
             if kind.has_body:
                 await self._heard_out(request)
         else:
             lane.inside += 1
             tally.inside += 1
             try:
-                answer = await self._done(name, kind, request, lane)
+                answer = await self._done(name, kind, request, lane, partial(_begins, request, came))
+            except Unbegun as why_not:
+                answer = _unbegun(str(why_not))
             finally:
                 lane.inside -= 1
                 tally.inside -= 1
         if self.draining:
             answer.force_close()
-        tally.add(name, answer.status, perf_counter() - began)
+        tally.add(name, answer.status, asleep_too() - came)
         return answer
 
     async def _heard_out(self, request: web.Request) -> None:
@@ -183,7 +193,9 @@ class Service:
         with contextlib.suppress(asyncio.TimeoutError, ConnectionError):
             await asyncio.wait_for(_dropped(request.content), self._settings.body_seconds)
 
-    async def _done(self, name: str, kind: Kind, request: web.Request, lane: Lane) -> web.Response:
+    async def _done(
+        self, name: str, kind: Kind, request: web.Request, lane: Lane, begins: Callable[[], None]
+    ) -> web.Response:
         most = self._settings.largest_body if kind.has_body else _LONGEST_CALL
         size = most if request.content_length is None else request.content_length
         if size > most:
@@ -211,7 +223,7 @@ class Service:
             except ValueError as error:
                 why = wrong(error, "the body") if isinstance(error, ValidationError) else str(error)
                 return _answer(HTTPStatus.BAD_REQUEST, "request", why)
-            status, response = await lane.run(partial(self._do, kind, call, body, caller))
+            status, response = await lane.run(partial(self._do, kind, call, body, caller), begins)
             self._tally.turns_awaited += name == "turns/take" and response.get("turn", "") is None
             self._tally.turns_broken += name == "turns/beat" and response.get("held") is False
             return web.json_response(response, status=status)
@@ -268,6 +280,20 @@ def application(settings: Settings, mounts: Mounts) -> web.Application:
 async def _dropped(content: StreamReader) -> None:
     while await content.readany():
         pass
+
+
+def _begins(request: web.Request, came: float) -> None:
+    """Raise ``Unbegun`` where nobody waits for a call any more: meanwhile it may have been made anew."""
+    if request.transport is None or request.transport.is_closing():
+        raise Unbegun("the caller has gone")
+    if asleep_too() - came > _PATIENCE:
+        raise Unbegun(f"the call came more than {_PATIENCE:g} s ago")
+
+
+def _unbegun(why: str) -> web.Response:
+    answer = _answer(HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"nothing was done: {why}")
+    answer.headers["Retry-After"] = "1"
+    return answer
 
 
 def _too_long(size: int, most: int) -> web.Response:

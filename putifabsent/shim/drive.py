@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.shim.requests import Protocol, Request
 
-__all__ = ["run", "run_async", "walk", "walk_async"]
+__all__ = ["asleep_too", "run", "run_async", "walk", "walk_async"]
 
 T = TypeVar("T")
 Step = TypeVar("Step")
@@ -53,7 +53,7 @@ def run(
         What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
         had been sent.
     """
-    first_staging, began, first_sent = True, time.monotonic(), _asleep_too()
+    first_staging, began, first_sent = True, time.monotonic(), asleep_too()
 
     def step(request: Request) -> object:
         nonlocal first_staging, began, first_sent
@@ -65,12 +65,12 @@ def run(
                 time.sleep(seconds)
             return seconds is not None
         if isinstance(request, Since):
-            return _asleep_too() - first_sent
+            return asleep_too() - first_sent
         if isinstance(request, Both):
             return _both(request, store)
         outcome = perform(request, store)
         if first_staging and isinstance(outcome, Staged):
-            first_staging, began, first_sent = False, time.monotonic(), _asleep_too()
+            first_staging, began, first_sent = False, time.monotonic(), asleep_too()
         return outcome
 
     return walk(protocol, step)
@@ -83,7 +83,7 @@ async def run_async(
 
     A cancellation goes through the protocol, too, and stays a cancellation.
     """
-    first_staging, began, first_sent = True, time.monotonic(), _asleep_too()
+    first_staging, began, first_sent = True, time.monotonic(), asleep_too()
 
     async def step(request: Request) -> object:
         nonlocal first_staging, began, first_sent
@@ -95,12 +95,12 @@ async def run_async(
                 await asyncio.sleep(seconds)
             return seconds is not None
         if isinstance(request, Since):
-            return _asleep_too() - first_sent
+            return asleep_too() - first_sent
         if isinstance(request, Both):
             return await _both_async(request, store)
         outcome = await perform_async(request, store)
         if first_staging and isinstance(outcome, Staged):
-            first_staging, began, first_sent = False, time.monotonic(), _asleep_too()
+            first_staging, began, first_sent = False, time.monotonic(), asleep_too()
         return outcome
 
     return await walk_async(protocol, step)
@@ -141,7 +141,7 @@ async def walk_async(steps: Generator[Step, Any, T], perform: Callable[[Step], A
             resume = partial(steps.throw, error)
 
 
-def _asleep_too() -> float:
+def asleep_too() -> float:
     """Return the seconds of a clock that goes on while the machine sleeps, where there is one."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)

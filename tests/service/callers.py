@@ -100,6 +100,11 @@ class Caller:
         query = {"path": f"file:{name}", "token": token or str(uuid.uuid4()), **fields}
         return await self.post("create", params=query, data=data)
 
+    async def counts(self) -> str:
+        """Return the metrics."""
+        async with self.http.get(f"{self.url}/v1/metrics", headers=self.headers) as answer:
+            return await answer.text()
+
     async def post(self, call: str, **request: Any) -> Answer:
         """Send anything."""
         request.setdefault("headers", self.headers)

@@ -105,16 +105,12 @@ async def test_callers_who_come_all_at_once_are_all_answered(caller: Caller, gro
 async def test_who_goes_away_while_its_body_is_read_is_in_no_log(
     caller: Caller, ground: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def counts() -> str:
-        async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
-            return await answer.text()
-
     async with connected(caller.url) as (_, writer):
         writer.write(request(caller, path=f"file:{ground.folder}")[:-1])
-        while "putifabsent_calls_inside 1" not in await counts():
+        while "putifabsent_calls_inside 1" not in await caller.counts():
             pass
         writer.transport.abort()
-    while 'putifabsent_calls_total{call="names"' not in await counts() and not caplog.text:
+    while 'putifabsent_calls_total{call="names"' not in await caller.counts() and not caplog.text:
         pass
     assert caplog.text == ""
 

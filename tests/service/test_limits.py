@@ -152,11 +152,6 @@ async def test_a_caller_who_sends_too_slowly_is_left(caller: Caller, ground: Gro
     assert await answers(caller, ground)
 
 
-async def counts(caller: Caller) -> str:
-    async with caller.http.get(f"{caller.url}/v1/metrics", headers=caller.headers) as answer:
-        return await answer.text()
-
-
 @asynccontextmanager
 async def busy_with_one(caller: Caller, ground: Ground) -> AsyncIterator[None]:
     """Have the service work on a creation, whose bytes are all there when the block is left."""
@@ -168,7 +163,7 @@ async def busy_with_one(caller: Caller, ground: Ground) -> AsyncIterator[None]:
 
     query = {"path": f"file:{manifest(ground, 1)}", "token": str(uuid.uuid4())}
     first = asyncio.create_task(caller.post("create", params=query, data=held()))
-    while "calls_inside 1" not in await counts(caller):
+    while "calls_inside 1" not in await caller.counts():
         pass
     yield
     over.set()
