@@ -199,6 +199,9 @@ class Mounts:
                 options = dict(mounting.options)
                 if protocol == "piaaz":
                     options |= account_of(account, options)
+                if protocol not in ("piafile", "piamemory"):
+                    # A service lives long, and others write to its stores.
+                    options = {"use_listings_cache": False} | options
                 if protocol == "pias3":
                     config = options.get("config_kwargs") or {}
                     options["config_kwargs"] = {"max_pool_connections": _CONNECTIONS, **config}

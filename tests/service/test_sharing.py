@@ -49,8 +49,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[S3Store]]:
     return found
 
 
-def mounted(stub: FaultStub, *prefixes: str, arbiter: str = "native") -> Mounts:
-    options = {**stub.storage_options("s3"), "arbiter": arbiter}
+def mounted(stub: FaultStub, *prefixes: str, **more: Any) -> Mounts:
+    options = {**stub.storage_options("s3"), "arbiter": "native", **more}
     return Mounts([Mounting(prefix=prefix, options=options) for prefix in prefixes or ("s3a:",)])
 
 
@@ -129,6 +129,17 @@ def test_a_client_lives_as_long_as_any_caller_uses_it(
     caller(mounts, 4, "s3a://bucket/u")
     collect()
     assert made[0]() is None
+
+
+@pytest.mark.parametrize(("options", "keeps"), [({}, False), ({"use_listings_cache": True}, True)])
+def test_a_service_keeps_listings_only_where_its_options_say_so(
+    options: dict[str, Any], keeps: bool, stub: FaultStub
+) -> None:
+    fs = caller(mounted(stub, **options), 1)
+    fs.pipe_file(log(1), b"{}")
+    before = fs.ls("bucket/t/_delta_log")
+    stub.put("bucket", "t/_delta_log/part-0", b"another tool's")
+    assert (fs.ls("bucket/t/_delta_log") == before) is keeps
 
 
 def test_callers_of_a_store_use_one_client_of_its_registry(
