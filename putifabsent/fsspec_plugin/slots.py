@@ -287,7 +287,7 @@ class Slots:
             # Who has become the next asks often: the holder has just begun, and may soon be done.
             attempt = attempt + 1 if before == waited_for else 1
             longest = _LONGEST_WAIT if len(before) > 1 else _LONGEST_WAIT_OF_THE_NEXT
-            if not before or not (yield Pause(min(max(attempt, len(before)), longest))):
+            if not before or not (yield Pause(min(max(attempt, len(before)), longest), cut=True)):
                 return before
 
     def _come(

@@ -188,10 +188,14 @@ def _seconds(wanted: Pause | Sleep, began: float, deadline: float) -> float | No
     """Return the seconds to wait, or None where the deadline, or a pause's share of it, comes first."""
     if isinstance(wanted, Sleep):
         return wanted.seconds if time.monotonic() + wanted.seconds < began + deadline else None
+    end = began + wanted.share * deadline
+    left = end - time.monotonic()
     # Imported here, for a creation that is answered at once needs no schedule.
     from tenacity import RetryCallState, Retrying, wait_random_exponential
 
     state = RetryCallState(Retrying(), None, (), {})
     state.attempt_number = wanted.attempt
     seconds = wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
-    return seconds if time.monotonic() + seconds < began + wanted.share * deadline else None
+    if wanted.cut and left > 0:
+        return min(seconds, left)
+    return seconds if time.monotonic() + seconds < end else None

@@ -241,11 +241,13 @@ class Since(NamedTuple):
 class Pause(NamedTuple):
     """Back off before the attempt after ``attempt`` (from 1). The outcome: True, or False at the deadline.
 
-    With a ``share`` below 1, False as soon as that share of the time until the deadline is over.
+    With a ``share`` below 1, False as soon as that share of the time until the deadline is over. With ``cut``
+    it is no longer than until then, for one more attempt.
     """
 
     attempt: int
     share: float = 1.0
+    cut: bool = False
 
 
 class Sleep(NamedTuple):

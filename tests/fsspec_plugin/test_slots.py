@@ -448,6 +448,11 @@ def test_who_has_many_before_it_reads_no_more_entries_than_its_pauses_grow_by(me
     assert reads == [0, 1, 2, 3, 4, 5, 6, 6, 6]
 
 
+def test_who_has_others_before_it_looks_once_more_at_its_deadline(takers: Callable[[str], Taker]) -> None:
+    assert takers("first").goes_on().has
+    assert takers("second").goes_on().request.cut
+
+
 def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
     """And who has many before it asks seldom."""
     store, queues, folder = memory.mount().mount.store, Slots(), memory.name(TABLE)

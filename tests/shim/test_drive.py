@@ -251,6 +251,18 @@ def test_a_pause_with_a_share_ends_with_that_share(run: Any, clock: Clock) -> No
     assert 1100 - drive.LONGEST_PAUSE <= clock.now < 1100
 
 
+def test_the_last_of_the_pauses_that_are_cut_ends_with_the_deadline(run: Any, clock: Clock) -> None:
+    def protocol() -> Protocol[list[float]]:
+        looks = [clock.now]
+        while (yield Pause(40, cut=True)):
+            looks.append(clock.now)
+        return looks
+
+    looks = run(protocol(), Answers(), 1.0)
+    assert looks[-1] == 1001.0
+    assert clock.now == 1001.0
+
+
 def test_requests_that_take_long_count_too(run: Any, clock: Clock) -> None:
     store = Answers(*[TryAgain(BUSY)] * 10, takes=lambda: clock.sleep(DEADLINE))
     with pytest.raises(OSError, match=str(BUSY)):
