@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.inspection.commits import Commits
 
 __all__ = [
@@ -78,6 +77,10 @@ def commits_of(fs: GuardedFileSystem) -> Commits:
     """Return what judges commits upon the tables in a guarded filesystem."""
     from putifabsent.inspection.commits import Commits
 
+    lends = lender()
+    # A table is the same for all, but where each session has files of its own under one name.
+    if lends is not None and lends.guard.commits is not None and lends.guard.salts is None:
+        return lends.guard.commits
     # It is a part of the filesystem, and is not to keep it.
     proxy: Any = weakref.proxy(fs)
     commits = Commits(partial(_for_threads, proxy))
@@ -111,21 +114,21 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 _skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
-_lender: ContextVar[Mount | None] = ContextVar("_lender", default=None)
+_lender: ContextVar[GuardedFileSystem | None] = ContextVar("_lender", default=None)
 
 
 @contextmanager
-def borrowing(mount: Mount | None) -> Iterator[None]:
-    """Make filesystems that use the clients of another's mount, with the same options but for the writer."""
-    token = _lender.set(mount)
+def borrowing(fs: GuardedFileSystem | None) -> Iterator[None]:
+    """Make filesystems that use another's clients, and keep it; its options are theirs but for the writer."""
+    token = _lender.set(fs)
     try:
         yield
     finally:
         _lender.reset(token)
 
 
-def lender() -> Mount | None:
-    """Return the mount whose clients the filesystem that is being made uses, if it has none of its own."""
+def lender() -> GuardedFileSystem | None:
+    """Return whose clients the filesystem that is being made uses, if it has none of its own."""
     return _lender.get()
 
 

@@ -150,7 +150,7 @@ class Mount:
         self._alike: Store | None = None
         self._making = threading.Lock()
         self._registry: Claims | Lock | None = (
-            registry_of(options.arbiter) if self._lender is None else self._lender._registry
+            registry_of(options.arbiter) if self._lender is None else self._lender.mount._registry
         )
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
@@ -186,7 +186,7 @@ class Mount:
     def store(self) -> Store:
         """The store behind the wrapped filesystem."""
         if self._store is None and self._lender is not None:
-            self._store = self._lender.store
+            self._store = self._lender.mount.store
         if self._store is None:
             with self._making:  # or those that borrow it at the same time have one each
                 if self._store is None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.service.settings import Mounting
 
 __all__ = ["Caller", "Mounts", "Outside"]
@@ -137,7 +136,7 @@ class Mounts:
         self._mountings = sorted(made, key=lambda pair: len(f"{pair[0].account}{pair[0].path}"), reverse=True)
         self._made: OrderedDict[tuple[int, str, Caller], GuardedFileSystem] = OrderedDict()
         # Whose clients all others use. Each of them keeps it, so that it lives as long as somebody uses it.
-        self._lenders: WeakValueDictionary[tuple[int, str], Mount] = WeakValueDictionary()
+        self._lenders: WeakValueDictionary[tuple[int, str], GuardedFileSystem] = WeakValueDictionary()
         self._lock = threading.Lock()
         nobody = Caller("nobody", "nobody")
         for number, (address, mounting) in enumerate(self._mountings):
@@ -210,7 +209,7 @@ class Mounts:
                 with borrowing(lender):
                     fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
                 if lender is None:
-                    self._lenders[number, account] = fs.mount
+                    self._lenders[number, account] = fs
                 self._made[key] = fs
                 if len(self._made) > _MOST:
                     self._made.popitem(last=False)

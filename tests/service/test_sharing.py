@@ -6,9 +6,11 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from putifabsent.backends.base import Found, Listed
 from putifabsent.backends.registry_urls import open_lock
@@ -18,6 +20,7 @@ from putifabsent.fsspec_plugin import stores
 from putifabsent.service import mounts as service_mounts
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.settings import Mounting, Settings
+from tests.inspection.tables import Paimon
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -156,3 +159,23 @@ def test_callers_of_a_store_use_one_client_of_its_registry(
     for number in range(20):
         caller(mounts, number)
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize(("options", "number"), [({}, 1), ({"salt": "slices"}, 3)])
+def test_what_is_known_of_a_table_is_known_once_for_all_callers(
+    options: dict[str, Any], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_mounts, "_MOST", 1)  # each of them is forgotten for the next one
+    prefix, options = f"file:{tmp_path}", {"inspect": "commits", **options}
+    mounts = Mounts([Mounting(prefix=prefix, options=options)])
+    table = Paimon(LocalFileSystem(auto_mkdir=True), f"{tmp_path}/db.db/t")
+    known = []
+    for snapshot in (1, 2, 3):
+        table.commit(snapshot, f"data-{snapshot}.orc", upon=None if snapshot > 1 else ())
+        name = Path(table.root, f"snapshot/snapshot-{snapshot}")
+        written = name.read_bytes()
+        name.unlink()
+        fs = caller(mounts, snapshot, f"file:{name}")
+        fs.pipe_file(str(name), written)
+        known.append(fs.guard.commits)
+    assert len({id(each) for each in known}) == number
