@@ -198,12 +198,13 @@ class Remote:
     def rename_as(self, source: str, path: str, creation_token: str) -> bool:
         """Create a guarded name from ``source``, which goes after a win; else as :meth:`create_as`.
 
-        A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name.
+        A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name. A call
+        that comes twice, through a proxy that repeats it, is answered both times that it is done.
 
         Raises
         ------
         FileNotFoundError
-            The source is not there.
+            The source is not there, and this creation does not hold the name.
         FileExistsError, IsADirectoryError
             Nothing guards the name, and there is one.
         ConfigError
@@ -214,7 +215,14 @@ class Remote:
         name = self._promoted(path)
         if name is not None:
             whence = self._fs._source(source, name)
-            self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
+            try:
+                self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
+            except FileNotFoundError:
+                # The same call may have come before, and have taken the source along.
+                with suppress(NameTaken):
+                    if self.resolve_as(path, token) is not None:
+                        return True
+                raise
             return True
         moved = self._guard.explain(source)
         if not (self._guard.is_judged(moved) or (moved.guarded and self._mount.arbiter is not None)):

@@ -79,6 +79,16 @@ def test_so_is_one_from_another_object(ground: Ground) -> None:
     assert not ground.is_there(source)
 
 
+def test_a_rename_that_comes_twice_is_done_both_times(ground: Ground) -> None:
+    mine, source, name = token(), ground.name("source"), ground.log()
+    ground.write(source, b"mine")
+    for _ in range(2):
+        assert Remote(ground.mount(skip_instance_cache=True)).rename_as(source, name, mine)
+    for free_or_taken in (ground.log(1), name):
+        with pytest.raises(FileNotFoundError):
+            Remote(ground.fs).rename_as(source, free_or_taken, token())
+
+
 def test_what_is_moved_away_is_no_pattern(ground: Ground) -> None:
     there = {}
     for table in ("t1", "t[1]"):
