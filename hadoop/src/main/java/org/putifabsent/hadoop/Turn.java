@@ -43,7 +43,7 @@ final class Turn {
     this.table = table;
     this.called = called;
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
-    beats = BEATS.scheduleWithFixedDelay(this::beat, pause, pause, TimeUnit.NANOSECONDS);
+    beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, pause, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
   }
 
@@ -182,11 +182,20 @@ final class Turn {
     }
   }
 
+  /** Whatever is thrown, for want of threads or of files, would end all further signs of life. */
+  private void beatOrWarn() {
+    try {
+      beat();
+    } catch (Exception | Error failed) {
+      LOG.warn("{} gave no sign of life, and goes on to give the next", this, failed);
+    }
+  }
+
   private void beat() {
     if (!holder.isAlive()) {
       LOG.warn("{} has ended, and left {} behind", holder.getName(), this);
-      beats.cancel(false);
       inBackground(this::release);
+      beats.cancel(false);
       return;
     }
     service

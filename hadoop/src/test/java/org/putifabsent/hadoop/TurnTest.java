@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import java.io.File;
 import java.io.IOException;
 import java.net.ConnectException;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
@@ -286,6 +287,24 @@ public class TurnTest {
       }
       assertThat(liar.calls.stream().filter("turns/beat"::equals).count()).isEqualTo(1);
     }
+  }
+
+  @Test(timeout = 120_000)
+  public void aSignOfLifeThatCanNotBeGivenIsNotTheLast() throws Exception {
+    Configuration conf = session(liar.address);
+    conf.set(Settings.LEASE, "12s");
+    Settings settings = Settings.of(conf);
+    take(Service.of(settings), 0).orElseThrow();
+    LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(Turn.class));
+    // To whom, its service does not know: as an error that nobody foresees.
+    List<URI> addresses = new ArrayList<>(settings.addresses);
+    settings.addresses.clear();
+    while (!log.getOutput().contains("goes on to give the next")) {
+      Thread.sleep(10);
+    }
+    log.stopCapturing();
+    settings.addresses.addAll(addresses);
+    untilAsked("turns/beat", 1);
   }
 
   @Test
