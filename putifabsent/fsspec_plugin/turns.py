@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Turn", "taken", "turns_held", "with_turns"]
 
 _BEATS_A_LEASE = 3
+_PATIENCE = 5.0
+"""Seconds that somebody waits at most who is interrupted, so that others need not."""
 
 _log = logging.getLogger(__name__)
 _held: ContextVar[Mapping[str, TurnName]] = ContextVar("_held", default=MappingProxyType({}))
@@ -197,8 +199,17 @@ class Turn:
         if guard.ledgers.place(name) in turns_held():
             msg = f"this thread has the turn of {self.table} already"
             raise RuntimeError(msg)
-        thread = threading.current_thread().name
-        turn = yield from taken(guard, name, thread, self._lease, timeout=self._timeout)
+        thread, token = threading.current_thread().name, guard.mount.looker(name).token
+        try:
+            turn = yield from taken(guard, name, thread, self._lease, timeout=self._timeout, token=token)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            # It may have been taken before the interruption; else others wait for the whole lease.
+            with suppress(Exception):
+                give_up = partial(turns.give_up, token=token, creation=guard.mount.looker(name))
+                yield Decide(guard.ledgers.using(name, give_up), deadline=_PATIENCE)
+            raise
         if turn is None:
             whose = guard.ledgers.whose_turn(name)
             reason = f"somebody else has had the turn for {self._timeout:g} s: {whose}"

@@ -24,7 +24,7 @@ from putifabsent.shim.requests import Both, Publish, perform
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
-from tests.stub import FaultStub
+from tests.stub import Fault, FaultStub, Op
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
@@ -241,6 +241,34 @@ def test_an_asynchronous_client_s_turn_gives_signs_of_life() -> None:
     with FaultStub() as stub:
         vouch(stub.url("s3"))
         assert len(asyncio.run(hold(stub))) == 2
+
+
+@pytest.mark.parametrize(("op", "before"), [(Op.PUT, 0), (Op.LIST, 1)])
+def test_who_is_cancelled_while_it_takes_a_turn_keeps_nobody_waiting(op: Op, before: int) -> None:
+    async def comes_and_goes(stub: FaultStub) -> None:
+        options = {"arbiter": "native", "asynchronous": True, "skip_instance_cache": True}
+        fs = fsspec.filesystem("pias3", writer_session="a", **options, **stub.storage_options("s3"))
+        async with fs.turn("bucket/t"):
+            pass
+        seen = stub.ops.count(op)
+        stub.script(op, *[None] * before, Fault.TIMEOUT_AFTER_APPLY)
+        turn = fs.turn("bucket/t", lease=LONG)
+        task = asyncio.ensure_future(turn.__aenter__())
+        await asyncio.to_thread(stub.wait_for, op, seen + before + 1)
+        task.cancel()
+        stub.release()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await closed(fs)
+
+    with FaultStub() as stub:
+        vouch(stub.url("s3"))
+        asyncio.run(comes_and_goes(stub))
+        other = fsspec.filesystem(
+            "pias3", arbiter="native", skip_instance_cache=True, **stub.storage_options("s3")
+        )
+        with other.turn("bucket/t", timeout=5):
+            pass
 
 
 def test_commits_under_different_names_do_not_lose_each_other(local: Ground) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.records import Record
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["beat", "release", "take"]
+__all__ = ["beat", "give_up", "release", "take"]
 
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
@@ -112,6 +112,14 @@ def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool
         return Release(turn.number, ledger.session, creation.token) if held else None
 
     return (yield from append(ledger, draft, creation)) is not None
+
+
+def give_up(ledger: Ledger, token: str, creation: Creation) -> Protocol[None]:
+    """Give back the turn that a call of this token has got, if it has: nobody waits for its answer."""
+    state = yield from ledger.current(creation)
+    turn = state.turn_name
+    if turn is not None and state.tokens.get(token) == turn.number:
+        yield from release(ledger, turn, creation)
 
 
 def beat(ledger: Ledger, turn: TurnName, creation: Creation, *, clock: Callable[[], float]) -> Protocol[bool]:
