@@ -106,12 +106,15 @@ class Waiter(NamedTuple):
         What it is about to write.
     behind
         The entries that it saw before its own.
+    after
+        The number of the ledger's last record when it came; None: it did not look.
     """
 
     session: str = ""
     thread: str = ""
     wants: WriteSet = {}  # noqa: RUF012 - nobody changes it
     behind: frozenset[str] = frozenset()
+    after: int | None = None
 
 
 class Asker(NamedTuple):
@@ -123,11 +126,15 @@ class Asker(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A waiter's own place in the queue, since when it has that, and when its entry was written last."""
+    """A waiter's own place in the queue, since when it has that, and when its entry was written last.
+
+    ``after`` is as its :class:`Waiter` has it.
+    """
 
     path: str
     since: float
     written: float
+    after: int | None
 
 
 def _token(asker: Asker) -> str:
@@ -219,34 +226,62 @@ class Slots:
         self._own.pop(asker, None)
         for entry in shown:
             # Who may not remove its entry leaves one that says nothing.
-            if (yield from self.waiter(entry)).session:
+            if (waiter := (yield from self.waiter(entry))).session:
                 now = self._clock()
-                self._own.keep(asker, _Place(entry.name, now, now - _WRITTEN_EACH))
+                self._own.keep(asker, _Place(entry.name, now, now - _WRITTEN_EACH, waiter.after))
 
     def ahead(
-        self, asker: Asker, wants: WriteSet, entries: list[Entry], most: int | None = None
+        self,
+        asker: Asker,
+        wants: WriteSet,
+        entries: list[Entry],
+        most: int | None = None,
+        *,
+        begun: int | None = None,
     ) -> Protocol[list[str]]:
-        """Return the sessions of others that came before, and want what a waiter does; at most so many."""
+        """Return the sessions of others that came before, and want what a waiter does; at most so many.
+
+        With ``begun``, the number of a record of the ledger's, only of those who came before that.
+        """
         own = self._own.get(asker)
         before = [each for each in entries if own is None or each.name < own.path]
-        return (yield from self._met(asker, wants, before, most))
+        return (yield from self._met(asker, wants, before, most, begun=begun))
 
     def _met(
-        self, asker: Asker, wants: WriteSet, entries: Iterable[Entry], most: int | None, own: str = ""
+        self,
+        asker: Asker,
+        wants: WriteSet,
+        entries: Iterable[Entry],
+        most: int | None,
+        *,
+        own: str = "",
+        begun: int | None = None,
     ) -> Protocol[list[str]]:
         """Return the sessions of others that want what a waiter does, and have not seen its own entry."""
         found: list[str] = []
         for entry in entries:
             other = yield from self.waiter(entry)
             is_another = other.session not in ("", asker.session) and own not in other.behind
+            if begun is not None and (other.after is None or other.after >= begun):
+                continue
             if is_another and meet(wants, other.wants):
                 found.append(other.session)
             if len(found) == most:
                 break
         return found
 
-    def wait(self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation) -> Protocol[None]:
-        """Take a place behind the entries, or keep the one that is listed. One request, now and then."""
+    def wait(
+        self,
+        asker: Asker,
+        wants: WriteSet,
+        entries: list[Entry],
+        creation: Creation,
+        after: int | None = None,
+    ) -> Protocol[None]:
+        """Take a place behind the entries, or keep the one that is listed. One request, now and then.
+
+        ``after`` is the number of the ledger's last record, of who looks at that.
+        """
         now, own = self._clock(), self._own.get(asker)
         if own is not None and now - own.written < _WRITTEN_EACH:
             return
@@ -255,13 +290,14 @@ class Slots:
             numbers = [_entry(each.name)[:_DIGITS] for each in entries]
             number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
             # Who is interrupted from here on may have an entry.
-            place = _Place(f"{asker.folder}/{number:0{_DIGITS}}{_token(asker)}", now, now)
+            place = _Place(f"{asker.folder}/{number:0{_DIGITS}}{_token(asker)}", now, now, after)
             own = self._own.keep(asker, place)
         content = {
             "session": asker.session,
             "thread": asker.thread,
             "wants": _written(wants),
             "behind": [_entry(each.name) for each in entries if each.name < own.path],
+            "after": own.after,
             "at": now,
         }
         outcome: PutOutcome = yield Put(own.path, InMemory(json.dumps(content).encode()), creation)
@@ -304,7 +340,7 @@ class Slots:
             if own is None:
                 continue
             later = [each for each in entries if each.name > own.path]
-            if move == _MOVES or not (yield from self._met(asker, wants, later, 1, _entry(own.path))):
+            if move == _MOVES or not (yield from self._met(asker, wants, later, 1, own=_entry(own.path))):
                 break
             yield from self.leave(asker, creation)
         return entries
@@ -510,6 +546,8 @@ def _read(content: bytes) -> Waiter:
                 for partition, (groups, inserts) in wants.items()
             }
         behind = frozenset(map(str, entry.get("behind", ())))
-        return Waiter(str(entry["session"]), str(entry["thread"]), wants, behind)
+        after = entry.get("after")
+        after = after if isinstance(after, int) else None
+        return Waiter(str(entry["session"]), str(entry["thread"]), wants, behind, after)
     except (AttributeError, KeyError, TypeError, ValueError):
         return Waiter()

@@ -31,7 +31,7 @@ from putifabsent.timeline.files import content_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import Creation, Got, Listed
+    from putifabsent.backends.base import Creation, Entry, Got, Listed
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Opened, State
@@ -143,12 +143,25 @@ class Tower:
                 found.append(f"{instant} of session {opened.session}")
         if begins.clusters:
             return found
-        if not any(each.session == ledger.session for each in alive.values()):
-            before = yield from self._slots.ahead(asker, mine, entries)
-            found += [f"session {each}, which came before" for each in before]
+        before = yield from self._before(asker, ledger, mine, entries, alive)
+        found += [f"session {each}, which came before" for each in before]
         if found:
-            yield from self._slots.wait(asker, mine, entries, creation)
+            yield from self._slots.wait(asker, mine, entries, creation, ledger.state.number)
         return found
+
+    def _before(
+        self, asker: Asker, ledger: Ledger, mine: WriteSet, entries: list[Entry], alive: Mapping[str, Opened]
+    ) -> Protocol[list[str]]:
+        """Return the sessions that came before, but those that may wait for what this one has open.
+
+        Who came before all that it has open would wait for ever, if each commit began while the last is open.
+        Yet that may be one that was given up, and is waited for: so not for long.
+        """
+        tokens = ledger.state.tokens
+        own = [tokens.get(each.token, 0) for each in alive.values() if each.session == ledger.session]
+        if own and self._waited(ledger, asker.thread) > _BY_GUESS:
+            return []
+        return (yield from self._slots.ahead(asker, mine, entries, begun=min(own, default=None)))
 
     def _waited(self, ledger: Ledger, thread: str) -> float:
         """Return for how many seconds a thread has asked in vain, and again and again."""

@@ -329,49 +329,6 @@ def another_replica(*of: Driver) -> None:
         driver.writer.fs.guard.rules.tower = Tower(driver.clock)
 
 
-def test_a_waiter_has_one_place_whichever_replica_it_asks(drivers: list[Driver], ground: Ground) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    a.begins("300", (F,))
-    for _ in range(3):
-        assert b.asks().turn is None
-        another_replica(b)
-    assert c.asks().turn is None
-    assert len(ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")) == 2
-    a.completes("300", (F,), upon="1")
-    b.commits("400", (F,))  # by a replica that has never written its entry
-    c.begins("500", (F,))
-
-
-def test_those_who_wait_keep_their_order_when_the_service_is_started_again(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    a.begins("300", (F,))
-    assert (b.asks().turn, c.asks().turn) == (None, None)
-    another_replica(b, c)
-    a.completes("300", (F,), upon="1")
-    assert c.asks().behind == "session b, which came before"
-    b.begins("400", (F,))
-
-
-def test_what_another_replica_has_removed_is_no_place_any_more(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    a.begins("300", (F,))
-    assert b.asks().turn is None
-    first = b.writer.fs.guard.rules.tower
-    another_replica(b)
-    a.completes("300", (F,), upon="1")
-    b.begins("400", (F,))
-    assert c.asks().turn is None
-    b.completes("400", (F,), upon="1")
-    b.writer.fs.guard.rules.tower = first
-    assert b.asks().behind == "session c, which came before"
-
-
 CLUSTERING = Begins(clusters=True, commits=2)
 
 
@@ -507,6 +464,41 @@ def test_nobody_waits_behind_those_who_wait_for_it(drivers: list[Driver]) -> Non
     a.begins("300", (F,))
     assert b.asks().turn is None
     a.begins("400", (F,))
+
+
+def test_who_begins_each_commit_while_the_last_is_open_lets_those_who_came_before_pass(
+    drivers: list[Driver],
+) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.commits("250", (F, G))
+    a.begins("300", (F,))
+    assert c.asks().turn is None
+    another_replica(c)
+    assert c.asks().turn is None
+    a.begins("400", (F,))  # c may wait for what is open
+    a.completes("300", (F,), upon="1")
+    assert a.asks().behind == "session c, which came before"
+    a.completes("400", (F,), upon="1")
+    c.begins("500", (F, G))
+
+
+def test_what_was_given_up_lets_nobody_wait_for_who_waits_for_it_for_long(
+    drivers: list[Driver], clock: Clock
+) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    a.begins("300", (F,))
+    assert c.asks().turn is None
+    a.begins("400", (F,))  # and goes on with its heartbeat
+    a.completes("300", (F,), upon="1")
+    for _ in range(13):
+        assert a.asks().turn is None
+        assert c.asks().turn is None
+        clock.now += 10
+        a.beats("400")
+    assert a.asks().turn is not None
 
 
 def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Driver], ground: Ground) -> None:
