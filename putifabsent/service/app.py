@@ -15,7 +15,6 @@ import logging
 import re
 import signal
 import socket
-import ssl
 import threading
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +26,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from aiohttp import web
 from pydantic import ValidationError
 
-from putifabsent.errors import ConfigError
 from putifabsent.service.calls import CALLS, Doing
-from putifabsent.service.connections import SECONDS, Connection, Stranger, Strangers, more_descriptors
+from putifabsent.service.connections import (
+    SECONDS,
+    Certificate,
+    Connection,
+    Stranger,
+    Strangers,
+    more_descriptors,
+)
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import failed, wrong
 from putifabsent.shim.drive import asleep_too
@@ -124,7 +129,7 @@ class Service:
     def __init__(self, settings: Settings, mounts: Mounts) -> None:
         self._settings = settings
         self._mounts = mounts
-        self._secret = f"Bearer {settings.secret.get_secret_value()}".encode()
+        self._secrets = [f"Bearer {each.get_secret_value()}".encode() for each in settings.secret]
         self._tally = Tally()
         self._clock = None if settings.clock is None else settings.clock.clock()
         self._work = Lane(settings.concurrency, "putifabsent-service")
@@ -244,7 +249,7 @@ class Service:
     ) -> web.StreamResponse:
         """Refuse whoever has not the secret, before anything of the request is read."""
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        is_known = hmac.compare_digest(given, self._secret)
+        is_known = any(hmac.compare_digest(given, each) for each in self._secrets)
         if is_known and isinstance(request.protocol, Connection):
             request.protocol.known()
         answer: web.StreamResponse
@@ -419,7 +424,7 @@ async def _serve(
 @contextlib.asynccontextmanager
 async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
     """Answer calls; in the end, finish what was begun. Returns the address; errors as for :func:`serve`."""
-    tls = _tls(settings)
+    tls = None if settings.certificate is None else Certificate(settings.certificate, settings.key)
     if tls is None and not _is_loopback(settings.host):
         _log.warning("%s is no loopback address: without TLS, others may read the secret", settings.host)
     app = application(settings, mounts)
@@ -440,12 +445,18 @@ async def listening(settings: Settings, mounts: Mounts) -> AsyncIterator[str]:
 
 
 async def _server(
-    meets: Callable[[], asyncio.Protocol], settings: Settings, tls: ssl.SSLContext | None
+    meets: Callable[[], asyncio.Protocol], settings: Settings, tls: Certificate | None
 ) -> asyncio.Server:
+    def renewing() -> asyncio.Protocol:
+        """Meet a stranger: its handshake is next."""
+        if tls is not None:
+            tls.renew()
+        return meets()
+
     listen = partial(
         asyncio.get_running_loop().create_server,
-        meets,
-        ssl=tls,
+        renewing,
+        ssl=None if tls is None else tls.context,
         ssl_handshake_timeout=None if tls is None else SECONDS,
         backlog=_BACKLOG,
     )
@@ -467,17 +478,6 @@ def _watch(until: Callable[[], object], loop: asyncio.AbstractEventLoop, ended: 
 
     # Nobody waits for it: a read can't be interrupted.
     threading.Thread(target=watch, name="putifabsent-until", daemon=True).start()
-
-
-def _tls(settings: Settings) -> ssl.SSLContext | None:
-    if settings.certificate is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(settings.certificate, settings.key)
-    except OSError as error:
-        raise ConfigError(f"the certificate {settings.certificate} can't be used: {error}") from error
-    return context
 
 
 def _is_loopback(host: str) -> bool:

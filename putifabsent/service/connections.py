@@ -11,14 +11,21 @@ closed when it has been idle for long.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import resource
+import ssl
 from http import HTTPStatus
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
 
-__all__ = ["SECONDS", "STRANGERS", "Connection", "Stranger", "Strangers", "more_descriptors"]
+from putifabsent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["SECONDS", "STRANGERS", "Certificate", "Connection", "Stranger", "Strangers", "more_descriptors"]
 
 STRANGERS = 4096
 """So many connections at most that have not shown the secret, and half of the files that may be open."""
@@ -44,6 +51,47 @@ _REFUSED = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
     b"Content-Length: %d\r\n\r\n%s" % (len(_NO_REQUEST), _NO_REQUEST)
 )
+
+_log = logging.getLogger(__name__)
+
+
+class Certificate:
+    """TLS by two files, which are read anew when they have changed; ``ConfigError``: they are of no use."""
+
+    def __init__(self, certificate: Path, key: Path | None) -> None:
+        self._files = (certificate, key)
+        self._seen = self._stamps()
+        try:
+            self.context = self._read()
+        except OSError as error:
+            raise ConfigError(f"the certificate {certificate} can't be used: {error}") from error
+
+    def renew(self) -> None:
+        """Have later connections go by the files as they are; of no use, by what they were."""
+        seen, self._seen = self._seen, self._stamps()
+        if seen == self._seen:
+            return
+        try:
+            self._read()  # a certificate that its key does not fit takes away the key that there was
+            self.context.load_cert_chain(*self._files)
+        except OSError as error:
+            _log.warning("the certificate %s stays as it was: %s", self._files[0], error)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*self._files)
+        return context
+
+    def _stamps(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for each in filter(None, self._files):
+            try:
+                stat = each.stat()
+            except OSError:
+                found.append(())
+            else:
+                found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        return found
 
 
 class Strangers:

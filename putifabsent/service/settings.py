@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from putifabsent.clocks import clock
 from putifabsent.errors import ConfigError
@@ -71,11 +80,14 @@ class Settings(BaseModel):
     Attributes
     ----------
     secret
-        What callers must present. At least 16 characters.
+        What callers must present, one of them: while it is changed, a new one and an old one. At least 16
+        characters.
     mounts
         The addresses that it answers for; all others are refused.
     clock
         Where the instants come from that it gives; None: it gives none.
+    certificate, key
+        Files, for TLS. Connections after they have changed have the new ones.
     host, port
         Where it listens. Port 0: any that is free; it says which.
     fd
@@ -94,7 +106,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    secret: SecretStr
+    secret: Annotated[
+        tuple[SecretStr, ...],
+        BeforeValidator(lambda given: given if isinstance(given, (list, tuple)) else (given,)),
+        Field(min_length=1),
+    ]
     mounts: Annotated[tuple[Mounting, ...], Field(min_length=1)]
     clock: Ticking | None = None
     host: str = "127.0.0.1"
@@ -110,7 +126,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
-        if len(self.secret.get_secret_value()) < _SHORTEST_SECRET:
+        if any(len(each.get_secret_value()) < _SHORTEST_SECRET for each in self.secret):
             msg = f"the secret must have at least {_SHORTEST_SECRET} characters"
             raise ValueError(msg)
         if (self.certificate is None) is not (self.key is None):

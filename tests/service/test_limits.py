@@ -34,6 +34,17 @@ async def test_without_the_secret_nothing_is_done(secret: str, caller: Caller, g
     assert await answers(caller, ground)
 
 
+@pytest.mark.parametrize("more", [{"secret": ["a new secret of enough characters", SECRET]}])
+async def test_while_a_secret_is_changed_the_old_one_and_the_new_one_are_right(
+    caller: Caller, ground: Ground
+) -> None:
+    statuses = [
+        (await Caller(caller.url, caller.http, secret=secret).create(manifest(ground, number), b"x")).status
+        for number, secret in enumerate((SECRET, "a new secret of enough characters", "an older secret"))
+    ]
+    assert statuses == [200, 200, 401]
+
+
 @pytest.mark.parametrize("secret", [b"\xff\xfe", b"Bearer \xff", b"x" * 5000])
 async def test_a_secret_that_is_no_text_is_a_wrong_one(secret: bytes, caller: Caller, ground: Ground) -> None:
     host, _, port = caller.url.removeprefix("http://").partition(":")

@@ -178,6 +178,33 @@ def test_wrong_settings_are_usage(settings: dict[str, Any], why: str) -> None:
         assert why in process.stderr.read()
 
 
+async def test_a_certificate_that_is_renewed_is_shown_to_who_connects_then(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "new").mkdir()
+    certificate, key = self_signed(tmp_path)
+    new = self_signed(tmp_path / "new")
+    old_shown, new_shown = (ssl.PEM_cert_to_DER_cert(each.read_text()) for each in (certificate, new[0]))
+    with FaultStub() as stub:
+        async with answering(settings_of(stub, certificate=str(certificate), key=str(key))) as url:
+            assert await shown_by(url) == old_shown
+            new[0].replace(certificate)
+            assert await shown_by(url) == old_shown, "its key is not there yet"
+            assert "stays as it was" in caplog.text
+            new[1].replace(key)
+            assert await shown_by(url) == new_shown
+
+
+async def shown_by(url: str) -> bytes | None:
+    """Return the certificate that a service shows to who connects now."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port, ssl=trusting)
+    shown: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return shown
+
+
 async def test_a_stranger_who_sends_no_end_of_a_request_holds_nobody_up() -> None:
     with FaultStub() as stub, serving(settings_of(stub, concurrency=1)) as (_, url):
         host, _, port = url.removeprefix("http://").partition(":")

@@ -28,17 +28,21 @@ def test_it_listens_to_this_machine_alone_unless_told_otherwise() -> None:
 
 def test_the_secret_may_come_from_the_environment() -> None:
     text = json.dumps({"mounts": MOUNTS})
-    assert Settings.parse(text, SECRET).secret.get_secret_value() == SECRET
+    assert Settings.parse(text, SECRET).secret[0].get_secret_value() == SECRET
 
 
 def test_a_secret_is_not_shown() -> None:
-    assert SECRET not in f"{parsed()!r} {parsed()} {parsed().model_dump_json()}"
+    for settings in (parsed(), parsed(secret=["a new secret of enough characters", SECRET])):
+        assert SECRET not in f"{settings!r} {settings} {settings.model_dump_json()}"
 
 
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
         ({"secret": "too short"}, "secret"),
+        ({"secret": [SECRET, "too short"]}, "secret"),
+        ({"secret": []}, "secret"),
+        ({"secret": {"too short": 1}}, "secret"),
         ({"mounts": []}, "mounts"),
         ({"mounts": [{"prefix": "no scheme"}]}, "mounts.0.prefix"),
         ({"mounts": [{"prefix": "memory://", "option": 1}]}, "mounts.0.option"),
