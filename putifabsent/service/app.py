@@ -60,8 +60,8 @@ _LONGEST_CALL = 65_536
 _LARGEST_AT_ONCE = 4
 """So many bodies of the largest size fit into memory; or more smaller ones."""
 
-_PATIENCE = 60.0
-"""So many seconds after it has come nobody waits for a call: after the adapter's default deadline."""
+_PATIENCE = 30.0
+"""So many seconds beyond ``body_seconds`` a call may wait: together, by default, the adapter's deadline."""
 
 _SIGNS = frozenset({"turns/beat", "turns/release"})
 _SIGNS_AT_ONCE = 8
@@ -182,7 +182,8 @@ class Service:
             lane.inside += 1
             tally.inside += 1
             try:
-                answer = await self._done(name, kind, request, lane, partial(_begins, request, came))
+                begins = partial(_begins, request, came, self._settings.body_seconds + _PATIENCE)
+                answer = await self._done(name, kind, request, lane, begins)
             except Unbegun as why_not:
                 answer = _unbegun(str(why_not))
             finally:
@@ -287,12 +288,12 @@ async def _dropped(content: StreamReader) -> None:
         pass
 
 
-def _begins(request: web.Request, came: float) -> None:
+def _begins(request: web.Request, came: float, patience: float) -> None:
     """Raise ``Unbegun`` where nobody waits for a call any more: meanwhile it may have been made anew."""
     if request.transport is None or request.transport.is_closing():
         raise Unbegun("the caller has gone")
-    if asleep_too() - came > _PATIENCE:
-        raise Unbegun(f"the call came more than {_PATIENCE:g} s ago")
+    if asleep_too() - came > patience:
+        raise Unbegun(f"the call came more than {patience:g} s ago")
 
 
 def _unbegun(why: str) -> web.Response:
