@@ -53,8 +53,10 @@ LIFELESS = 60.0
 """Seconds without a new entry after which its waiter is taken for dead."""
 
 _WRITTEN_EACH = 15.0
-_REST = 600.0
 _DIGITS = 10
+_REST = 600.0
+"""Seconds for which nothing is removed where that was refused."""
+
 _MOVES = 8
 """So often one who comes takes another place, behind others that have come at the same time."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import random
 from contextlib import suppress
 from functools import partial
-from itertools import product
+from itertools import count, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,16 +75,18 @@ class Taker:
     def goes_on(self, kind: type = Pause) -> Taker:
         """Go on to the next request of a kind, or to the end."""
         while not self.has:
-            is_pause = isinstance(self.request, Pause)
-            answer = True if is_pause else perform(self.request, self._store)
-            try:
-                self.request = self._steps.send(answer)
-            except StopIteration as end:
-                self.has = not end.value
-                break
+            self.steps()
             if isinstance(self.request, kind):
                 break
         return self
+
+    def steps(self) -> None:
+        """Have one request performed."""
+        is_pause = isinstance(self.request, Pause)
+        try:
+            self.request = self._steps.send(True if is_pause else perform(self.request, self._store))
+        except StopIteration as end:
+            self.has = not end.value
 
     def beats(self) -> None:
         """Show that it lives while it has the slot."""
@@ -110,6 +113,24 @@ def test_of_two_one_has_it_however_late_an_entry_arrives(takers: Callable[[str],
     assert not late.goes_on().has
     third.leaves()
     assert late.goes_on().has
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_order_of_their_requests_no_two_of_many_have_it(
+    takers: Callable[[str], Taker], seed: int
+) -> None:
+    draw = random.Random(seed)
+    newcomers = (takers(f"{number}") for number in count())
+    there = [next(newcomers) for _ in range(3)]
+    for _ in range(300):
+        # Some are slow.
+        which = min(int(draw.expovariate(2.0)), 2)
+        if not there[which].has:
+            there[which].steps()
+        elif draw.random() < 0.5:
+            there[which].leaves()
+            there[which] = next(newcomers)
+        assert sum(each.has for each in there) <= 1
 
 
 def test_nobody_goes_behind_who_has_seen_its_entry(takers: Callable[[str], Taker]) -> None:
