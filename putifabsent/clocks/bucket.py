@@ -192,9 +192,10 @@ class BucketCounter(Counter):
         # Whoever comes next removes what is left. One that comes too late for its number hears so by the
         # others: nothing need be remembered of them.
         with suppress(OSError, PutIfAbsentError):
-            for record in (_record(folder, number) for number in numbers):
-                if not self._fs.mount.walk(self._fs.guard.removals.freed(record, last=True)):
-                    self._fs.rm_file(record)
+            for number in numbers:
+                self._fs.mount.walk(
+                    self._fs.guard.removals.removing_file(_record(folder, number), {}, last=True)
+                )
 
 
 def _record(folder: str, number: int) -> str:

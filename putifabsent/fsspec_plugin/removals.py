@@ -110,20 +110,20 @@ class Removals:
         if literal := [path for path in paths if not has_magic(path)]:
             yield Call("rm", (literal,))
 
-    def removing_file(self, path: str, kwargs: dict[str, Any]) -> Steps[None]:
-        """Remove a file."""
-        if not (yield from self._freed(path)):
+    def removing_file(self, path: str, kwargs: dict[str, Any], *, last: bool = False) -> Steps[None]:
+        """Remove a file; the ``last`` time, if nothing need be remembered of it."""
+        if not (yield from self._freed(path, last=last)):
             yield Call("rm_file", (self._mount.paths.own(path),), kwargs)
 
-    def _freed(self, path: str) -> Steps[bool]:
+    def _freed(self, path: str, *, last: bool = False) -> Steps[bool]:
         """Free a name by its format's rules, or by the arbiter, if that knows it."""
         salts = self._guard.salts
         if salts is not None and (name := salts.name_of(path)) is not None:
             return (yield from salts.freed(name))
-        return (yield from self.freed(path))
+        return (yield from self.freed(path, last=last))
 
     def freed(self, path: str, *, last: bool = False) -> Steps[bool]:
-        """Free what lies under this very name; the ``last`` time, if nothing need be remembered of it.
+        """Free what lies under this very name; ``last`` as for :meth:`removing_file`.
 
         Raises
         ------

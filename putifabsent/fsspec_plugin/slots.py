@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.formats.hudi_sets import WriteSet
-    from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["LIFELESS", "Asker", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
@@ -149,9 +148,9 @@ def _entry(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def queue_of(name: Name) -> str:
-    """Return where the entries of those lie who want to write the table of a name."""
-    return f"{name.state}/slots"
+def queue_of(state: str) -> str:
+    """Return where the entries of those lie who want to write the table of a state folder."""
+    return f"{state}/slots"
 
 
 class Slots:
@@ -178,19 +177,20 @@ class Slots:
         """
         listed: Listed = yield from read(List(folder))
         entries = sorted(listed.entries)
-        time = self._time_of_store(asker, entries)
+        now = self._time_of_store(asker, entries)
         alive: list[Entry] = []
         over: list[Entry] = []
         for entry in entries:
             # Who asks now and then may never watch for long.
-            is_off = time is not None and abs((entry.created - time).total_seconds()) > 2 * LIFELESS
+            is_off = now is not None and abs((entry.created - now).total_seconds()) > 2 * LIFELESS
             lives = not is_off and self._watch.unchanged(entry.name, entry) <= LIFELESS
             (alive if lives else over).append(entry)
         if asker is not None:
             own = [each for each in alive if each.name.endswith(_token(asker))]
-            over += own[:-1]
-            alive = [each for each in alive if each not in own[:-1]]
-            yield from self._remember(asker, own[-1:])
+            last = own.pop() if own else None
+            over += own
+            alive = [each for each in alive if each not in own]
+            yield from self._remember(asker, last)
             for entry in over:
                 yield from self._removed(folder, entry.name)
         return alive
@@ -218,19 +218,21 @@ class Slots:
         if own is None or own.written < own.since or self._clock() - own.written > LIFELESS:
             return None
         shown = next((each for each in entries if each.name == own.path), None)
-        is_old = shown is None or self._watch.unchanged(shown.name, shown) > LIFELESS
-        return None if shown is None or is_old else shown.created
+        if shown is None or self._watch.unchanged(shown.name, shown) > LIFELESS:
+            return None
+        return shown.created
 
-    def _remember(self, asker: Asker, shown: list[Entry]) -> Protocol[None]:
+    def _remember(self, asker: Asker, shown: Entry | None) -> Protocol[None]:
         known = self._own.get(asker)
-        if known is not None and [known.path] == [each.name for each in shown]:
+        if known is not None and shown is not None and known.path == shown.name:
             return
         self._own.pop(asker, None)
-        for entry in shown:
-            # Who may not remove its entry leaves one that says nothing.
-            if (waiter := (yield from self.waiter(entry))).session:
-                now = self._clock()
-                self._own.keep(asker, _Place(entry.name, now, now - _WRITTEN_EACH, waiter.after))
+        if shown is None:
+            return
+        waiter = yield from self.waiter(shown)
+        if waiter.session:  # who may not remove its entry leaves one that says nothing
+            now = self._clock()
+            self._own.keep(asker, _Place(shown.name, now, now - _WRITTEN_EACH, waiter.after))
 
     def ahead(
         self,
@@ -450,7 +452,7 @@ class Slot:
         name = yield from self._guard.ledgers.table_for_turns(self.table)
         creation = self._guard.mount.looker(name)
         # One session each: the threads of one process wait for each other, too.
-        asker = Asker(queue_of(name), f"{creation.writer}/{creation.token}", "")
+        asker = Asker(queue_of(name.state), f"{creation.writer}/{creation.token}", "")
         held = self._held = _Held(asker, creation, threading.Event(), threading.Lock(), os.getpid())
         take = self._slots.take(asker, self._wants, creation)
         try:

@@ -117,7 +117,7 @@ class Tower:
     def _in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
     ) -> Protocol[list[str]]:
-        asker = Asker(queue_of(ledger.name), ledger.session, thread)
+        asker = Asker(queue_of(ledger.name.state), ledger.session, thread)
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
         entries = [] if begins.clusters else (yield from self._slots.listed(asker.folder, asker))
         # Its own tell whether those in the queue may wait for this session itself.
@@ -174,7 +174,7 @@ class Tower:
     def leave(self, ledger: Ledger, thread: str, creation: Creation) -> Protocol[float | None]:
         """Leave the queue, if this thread is in it, and return for how many seconds it was."""
         self._since.pop((ledger.root, ledger.session, thread), None)
-        asker = Asker(queue_of(ledger.name), ledger.session, thread)
+        asker = Asker(queue_of(ledger.name.state), ledger.session, thread)
         return (yield from self._slots.leave(asker, creation))
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Maybe, Refused
+from putifabsent.fsspec_plugin.slots import queue_of
 from putifabsent.shim.formats.hudi_ledger import forget_over
 from putifabsent.shim.ledger.book import is_marker
 from putifabsent.shim.ledger.pruning import needless, prune
@@ -155,9 +156,7 @@ def _temporary(table: Table, before: datetime) -> list[Leftover]:
 
 def _over(table: Table, before: datetime) -> list[Leftover]:
     """Return the entries of queues that nobody has written for long: who left them may not delete."""
-    listed: list[Listed] = [
-        table.fs.perform(read(List(f"{state}/slots"))) for state in table.folders("slots")
-    ]
+    listed: list[Listed] = [table.fs.perform(read(List(queue_of(state)))) for state in table.folders("slots")]
     return [
         Leftover(each.name, What.NEEDLESS, each.name, newest=each.created)
         for queue in listed

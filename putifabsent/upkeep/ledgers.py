@@ -154,7 +154,7 @@ def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
 
 def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:
     slots, found = Slots(), []
-    for entry in (yield from slots.listed(queue_of(ledger.name))):
+    for entry in (yield from slots.listed(queue_of(ledger.name.state))):
         who = yield from slots.waiter(entry)
         if who.session:
             wants = who.wants

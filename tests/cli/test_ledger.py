@@ -116,7 +116,7 @@ def waits(table: Path, session: str, wants: WriteSet) -> None:
     fs = fsspec.filesystem("piafile", writer_session=session, skip_instance_cache=True)
     ledger, slots = fs.ledger(str(table)), Slots()
     creation = Creation(str(uuid.uuid4()), fs.writer, ledger.name.state)
-    asker = Asker(queue_of(ledger.name), session, "main")
+    asker = Asker(queue_of(ledger.name.state), session, "main")
     fs.perform(slots.wait(asker, wants, fs.perform(slots.listed(asker.folder)), creation))
 
 

@@ -55,7 +55,7 @@ def is_free(fs: Any, table: str, partitions: list[str] | None = None) -> bool:
 
 
 def entries(ground: Ground, fs: Any, table: str) -> list[str]:
-    folder = queue_of(fs.mount.walk(fs.guard.ledgers.table_for_turns(table)))
+    folder = queue_of(fs.mount.walk(fs.guard.ledgers.table_for_turns(table)).state)
     return list(ground.around.find(folder))
 
 

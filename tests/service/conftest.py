@@ -9,9 +9,10 @@ import pytest
 from tests.fsspec_plugin.grounds import Ground
 from tests.fsspec_plugin.hudi_tables import table_in
 from tests.service.callers import MANIFESTS, SECRET, Caller, answering
+from tests.stub import FaultStub
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 
@@ -50,6 +51,13 @@ async def other(caller: Caller) -> AsyncIterator[Caller]:
     """Return another session."""
     async with Caller.at(caller.url) as other:
         yield other
+
+
+@pytest.fixture
+def stub() -> Iterator[FaultStub]:
+    """Run a store whose answers may be scripted."""
+    with FaultStub() as running:
+        yield running
 
 
 @pytest.fixture

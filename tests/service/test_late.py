@@ -15,15 +15,9 @@ from tests.service.callers import SECRET, Answer, Caller, answering
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
 KEY = "t/_delta_log/00000000000000000000.json"
-
-
-@pytest.fixture
-def stub() -> Iterator[FaultStub]:
-    with FaultStub() as running:
-        yield running
 
 
 @pytest.fixture

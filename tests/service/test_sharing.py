@@ -24,18 +24,12 @@ from tests.inspection.tables import Paimon
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from putifabsent.backends.registries import Lock
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
 _TABLE = "s3a://bucket/t"
-
-
-@pytest.fixture
-def stub() -> Iterator[FaultStub]:
-    with FaultStub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ ROOTS = {"delta": "{}", "iceberg": "iceberg/db/{}", "paimon": "paimon/db.db/{}",
 FORMS = [form for form in COMMITS if form in THERE]
 HURT = {("hudi", "half"), ("hudi", "empty")} | {(form, "gone") for form in FORMS}
 """What stock writers publish all the same: others don't close a stream that failed, or don't rename."""
-ASKED = ("guarded",) if SHORT else ("guarded", "stock")
+WRITERS = ("guarded",) if SHORT else ("guarded", "stock")
 LOST = {"delta"}
 """Stock writers who write over another's commit, where both have found its name free."""
 
@@ -54,7 +54,7 @@ def writers(
     subprocess.run([JAVA / "javac", "-cp", paths, "-d", folder / "classes", source], check=True)
     jar = folder / "saboteur.jar"
     subprocess.run([JAVA / "jar", "cf", jar, "-C", folder / "classes", "."], check=True)
-    told = [told_on(store, bucket, guarded=who == "guarded") for who in ASKED]
+    told = [told_on(store, bucket, guarded=who == "guarded") for who in WRITERS]
     told = [
         each._replace(settings={**each.settings, "spark.jars": f"{each.settings['spark.jars']},{jar}"})
         for each in told
@@ -63,7 +63,7 @@ def writers(
         for each in drivers:
             # Before anything is written: Hudi's own wrapper keeps what it has wrapped.
             each.call("sabotage", how=None, commits="")
-        yield dict(zip(ASKED, drivers, strict=True))
+        yield dict(zip(WRITERS, drivers, strict=True))
 
 
 def hadoop() -> Iterator[Path]:
@@ -90,8 +90,8 @@ def test_a_writer_s_commit_that_goes_wrong_is_refused_and_the_next_one_is_not(
     bucket: str,
     note: Note,
 ) -> None:
-    for who in ASKED:
-        driver, table = writers[who], f"{who}_{how}_{form}"
+    for who, driver in writers.items():
+        table = f"{who}_{how}_{form}"
         driver.call("make", form=form, table=table)
         driver.call("append", form=form, table=table, who="a", n=0)
         driver.call("sabotage", how=how, commits=COMMITS[form])
@@ -131,8 +131,8 @@ def test_a_writer_whose_base_was_replaced_before_its_commit_loses_nobody_s_rows(
     note: Note,
 ) -> None:
     others = {"guarded": pair[0], "stock": reader}
-    for who in ASKED:
-        driver, other, table, flag = writers[who], others[who], f"{who}_late_{form}", tmp_path / who
+    for who, driver in writers.items():
+        other, table, flag = others[who], f"{who}_late_{form}", tmp_path / who
         driver.call("make", form=form, table=table)
         driver.call("append", form=form, table=table, who="a", n=0)
         driver.call("sabotage", how="late", commits=LATE[form], flag=str(flag))
