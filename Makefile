@@ -96,8 +96,8 @@ test-peers: $(PEERS) $(if $(SHORT),,$(PEERS_OLDER)) ## run peers' own suites sto
 	.venv-peers/bin/python -m tests.peers $(if $(SHORT),--short)
 
 .PHONY: test-browser
-test-browser: $(BROWSER) docs ## look at reports and documentation in Chromium, as on a desktop, a phone and in the dark: some minutes
-	CHROMIUM="$$(tools/chromium.sh)" .venv-browser/bin/python -m pytest -n 2 -m browser tests/test_browser.py
+test-browser: $(BROWSER) docs ## look at reports and documentation in Chromium, as on a desktop, a phone and in the dark: some minutes; SHORT=1 leaves out pages that look like others
+	SHORT=$(SHORT) CHROMIUM="$$(tools/chromium.sh)" .venv-browser/bin/python -m pytest -n 2 -m browser tests/test_browser.py
 
 .PHONY: proof
 proof: $(DEV) ## play every schedule of a few processes, then those of more: an hour and a half; SHORT=1: ten minutes

@@ -12,6 +12,7 @@ import fsspec
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
+from tests.vouching import vouch
 from tests.wheel import install
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def store() -> Iterator[LocalBucket]:
     with LocalBucket() as server:
         fsspec.filesystem("s3", **server.storage_options).mkdir("bucket")
+        vouch(server.endpoint, bucket="bucket")
         yield server
 
 

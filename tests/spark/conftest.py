@@ -32,9 +32,9 @@ def _has_data_sources() -> bool:
 # PySpark 3.5's Hadoop has a client for Azure that no server but Azure itself answers.
 # Of Spark Connect on 3.5 there are the cells of test_formats_deployed.py.
 _NEWER = ["test_clouds.py", "test_connect.py", "test_source.py", "test_timeline_source.py"]
-# In a short run one release of PySpark is enough to show that writers and runs can be tasks, and how local
-# files are mounted.
-_LONG = ["test_mount_local.py", "test_simulate.py", "test_stress.py"] if SHORT else []
+# In a short run one release of PySpark shows that writers, runs and inspections can be tasks, and how
+# local files are mounted.
+_LONG = ["test_inspect.py", "test_mount_local.py", "test_simulate.py", "test_stress.py"] if SHORT else []
 collect_ignore = [] if _has_data_sources() else [*_NEWER, *_LONG]
 
 

@@ -38,6 +38,7 @@ PROGRAMS = Path(sys.executable).parent
 CONSTANT = "2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10"
 
 
+@LONG
 def test_a_python_job_is_not_run_in_a_standalone_cluster_itself(tmp_path: Path) -> None:
     (tmp_path / "job.py").touch()
     (tmp_path / "spark-defaults.conf").touch()
@@ -50,6 +51,7 @@ def test_a_python_job_is_not_run_in_a_standalone_cluster_itself(tmp_path: Path) 
 # --- SQL, without Python
 
 
+@LONG
 def test_of_two_sessions_of_a_thrift_server_and_spark_sql_one_creates_a_name(
     address: str, tmp_path: Path
 ) -> None:
@@ -118,6 +120,7 @@ def test_of_all_sessions_of_a_process_one_creates_a_name(driver: Driver, tmp_pat
     assert [None if each is None else TAKEN in each for each in said] == [None, True, True]
 
 
+@LONG
 def test_a_driver_that_was_killed_is_started_again_and_each_row_is_there_once(
     driver: Driver, tmp_path: Path
 ) -> None:

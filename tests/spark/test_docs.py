@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
 
-ENOUGH = {"delta", "index", "streaming"}
+ENOUGH = {"index", "streaming"}
 """Of a short run; all of a longer one."""
 PAGES = [
     page

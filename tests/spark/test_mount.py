@@ -13,7 +13,7 @@ import pytest
 
 from tests.child import CallError
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import JARS, JAVA, ROOT, SHORT, Driver, Told, run_script, told_on
+from tests.spark.drivers import JARS, JAVA, LONG, ROOT, SHORT, Driver, Told, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,6 +125,7 @@ def with_hudi_on_the_class_path(told: Any) -> dict[str, str]:
     return {**told.settings, "spark.jars": others, "spark.driver.extraClassPath": hudi}
 
 
+@LONG
 def test_hudi_on_the_drivers_own_class_path_takes_turns(
     store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:
@@ -228,6 +229,7 @@ def test_where_a_store_is_does_not_change_while_a_session_runs(driver: Driver, b
     assert driver.call("count", path=path) == 2
 
 
+@LONG
 def test_what_a_catalog_alone_tells_hadoop_is_refused(
     store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:
@@ -236,7 +238,7 @@ def test_what_a_catalog_alone_tells_hadoop_is_refused(
     assert "say spark.hadoop.fs.s3a.impl" in refused(told, tmp_path / "log").message
 
 
-@pytest.mark.parametrize("way", ["a plug-in of Paimon's", "Hudi's storage"])
+@pytest.mark.parametrize("way", ["a plug-in of Paimon's", pytest.param("Hudi's storage", marks=LONG)])
 def test_a_format_that_goes_round_hadoop_s_filesystem_is_refused(
     way: str, store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:
@@ -262,6 +264,7 @@ def plugin(folder: Path) -> Path:
     return folder / "plugin.jar"
 
 
+@LONG
 def test_a_store_without_a_filesystem_is_said(store: BucketServer, bucket: str, tmp_path: Path) -> None:
     told = told_on(store, bucket, guarded=True, **{"spark.jars": ""})
     assert "hadoop-aws:3." in refused(told, tmp_path / "log").message

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.spark.drivers import Driver
 
 APPENDS = 1000 if os.environ.get("LONG") else 12 if SHORT else 45
-FORMS = ("delta", "paimon") if SHORT else tuple(LIVES)
+FORMS = ("paimon",) if SHORT else tuple(LIVES)
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(60 * APPENDS)]
 
