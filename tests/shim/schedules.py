@@ -1,8 +1,6 @@
-"""How many schedules a proof plays; with ``SHORT``, those at random that a run of minutes has time for."""
+"""How many schedules a proof plays."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -10,7 +8,7 @@ __all__ = ["AT_RANDOM", "MOST", "SEEDS"]
 
 _PARTS = 8
 
-AT_RANDOM = (800 if os.environ.get("SHORT") else 32_000) // _PARTS
+AT_RANDOM = 32_000 // _PARTS
 """So many at random with each seed."""
 
 MOST = 1_000_000
