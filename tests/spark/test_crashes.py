@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1800)]
 
-KILLED, SERVED = (("hudi",), ("delta",)) if SHORT else (tuple(FORMATS),) * 2
+FORMS = ("delta",) if SHORT else tuple(FORMATS)
 COMMITS = 3 if SHORT else 10
 LEASE = {"spark.hadoop.fs.putifabsent.lease": "4s"}
 # Of a writer that says nothing Hudi misses two of these before it takes it for dead.
@@ -86,7 +86,7 @@ def check(reader: Driver, form: str, table: str, acknowledged: list[Row]) -> set
     return set(readable) - set(acknowledged)
 
 
-@pytest.mark.parametrize("form", KILLED)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_driver_killed_in_a_commit_loses_nothing_and_holds_nobody_up(
     form: str, start: Callable[[], Driver], pair: list[Driver], reader: Driver, note: Note
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_driver_that_stood_still_while_its_turn_was_broken_fails_and_loses_not
     assert check(reader, "hudi", table, acknowledged) == set()
 
 
-@pytest.mark.parametrize("form", SERVED)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_service_killed_in_the_middle_of_commits_loses_nothing(
     form: str, pair: list[Driver], reader: Driver, note: Note
 ) -> None:
