@@ -46,6 +46,7 @@ class What(str, Enum):
     ``temporary``    a temporary file of the local disk
     ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published;
                      or what somebody left in a queue
+    ``removed``      another tool has removed a completed name of Hudi's, whose bytes the ledger keeps
     ``half_removed`` a ledger that has lost records: no write of its table can go on
     ``strange``      what is kept of a name that is unknown: by a mount with other formats, or hashed
     ===============  ==========================================================================
@@ -61,6 +62,7 @@ class What(str, Enum):
     LOST = "lost"
     TEMPORARY = "temporary"
     NEEDLESS = "needless"
+    REMOVED = "removed"
     HALF_REMOVED = "half_removed"
     STRANGE = "strange"
 
@@ -81,6 +83,7 @@ _REPAIRS = {
     What.LOST: "nothing: put the bytes back, or free the name",
     What.TEMPORARY: "remove it",
     What.NEEDLESS: "remove it",
+    What.REMOVED: "nothing: copy the bytes to the name, or remove them",
     What.HALF_REMOVED: "nothing: end the ledger by `putifabsent drop`",
     What.STRANGE: "nothing",
 }

@@ -5,14 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Maybe, Refused
+from putifabsent.backends.base import Absent, Maybe, Refused
 from putifabsent.fsspec_plugin.slots import queue_of
+from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_ledger import forget_over
 from putifabsent.shim.ledger.book import is_marker
+from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import Head, List
 from putifabsent.upkeep.tables import Table
 
 if TYPE_CHECKING:
@@ -105,16 +107,21 @@ def check(
     found = [Leftover(folder, What.STRANGE, folder) for folder in identities.strange]
     after = list(found)
     arbiter = table.fs.decider
+    busy = 0
     for ledger in ledgers:
-        bodies = _needless(table, ledger)
-        found += bodies
+        unshown = _unshown(table, ledger)
+        old = [each for each in unshown if each.newest is not None and each.newest <= before]
+        busy += len(unshown) - len(old)
+        found += (left := [*old, *_needless(table, ledger)])
         if repair:
             creation = table.creation(ledger.name.state)
+            if any(each.what is What.UNPUBLISHED for each in old):
+                table.fs.perform(settle(ledger, creation))
+                old = [each for each in _unshown(table, ledger) if each in old]
             table.fs.perform(prune(ledger, creation))
             table.fs.perform(forget_over(ledger, creation, table.fs.policy))
-            bodies = _needless(table, ledger)
-        after += bodies
-    busy = 0
+            left = [*old, *_needless(table, ledger)]
+        after += left
     temporary = [*_temporary(table, before), *_over(table, before)]
     total = len(identities.names)
     # A ledger's marker last: while no listing shows it, sessions ask the arbiter which records there are.
@@ -147,6 +154,26 @@ def _half_removed(table: Table) -> list[Leftover]:
 def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
     bodies = table.fs.perform(needless(ledger, table.creation(ledger.name.state)))
     return [Leftover(each.name, What.NEEDLESS, each.name, newest=each.created) for each in bodies]
+
+
+def _unshown(table: Table, ledger: Ledger) -> list[Leftover]:
+    """Return the completed names that are not there, though they stand, and their bytes are kept."""
+    if not table.is_there(ledger.name.state):
+        return []
+    listed: Listed = table.fs.perform(read(List(ledger.bodies)))
+    kept = {each.name: each.created for each in listed.entries}
+    made = ledger.state.completions.values()
+    undone = {ledger.path(each.name) for each in made if each.undone}
+    left = []
+    for each in made:
+        name, body = ledger.path(each.name), ledger.path(each.body)
+        if each.undone or body not in kept or name in table.shown:
+            continue
+        seen = table.fs.perform(read(Head(name)))
+        if isinstance(seen, Absent) and not table.fs.perform(was_moved(name, undone)):
+            what = What.UNPUBLISHED if each == ledger.state.unpublished else What.REMOVED
+            left.append(Leftover(name, what, body, newest=kept[body]))
+    return left
 
 
 def _temporary(table: Table, before: datetime) -> list[Leftover]:

@@ -15,16 +15,19 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import NATIVE, leave_record, record_of
 from putifabsent.shim.ledger.book import HalfRemoved, is_marker, record_at
 from putifabsent.shim.ledger.completion import settle
+from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
 from putifabsent.shim.leftovers import What
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Get, Head
 from putifabsent.upkeep.checking import check
 from putifabsent.upkeep.tables import Table, terms_with
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import Completion
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
     from putifabsent.upkeep.checking import Progress
@@ -117,7 +120,7 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     """
     table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:
-        there = {record_of(state, NATIVE) for state in table.states if _is_there(table, state)}
+        there = {record_of(state, NATIVE) for state in table.states if table.is_there(state)}
         return table.remove(_settled_ledgers(table)) + _remove(table, _RECORDS, but=there)
     _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)
     names = [name for name in table.identities().names if record_at(name.path) is None]
@@ -146,11 +149,14 @@ def _settle_ledger(table: Table, state: str) -> bool:
     ledger = fs.ledger(folder)
     if ledger.name.state != state:
         return False
-    if not _is_there(table, state):
+    if not table.is_there(state):
         return True
     try:
         fs.perform(settle(ledger, table.creation(state)))
     except HalfRemoved:
+        if hidden := _hidden(table, ledger):
+            reason = f"{_some(hidden)}: completed, and not there: copy their bytes to them, or remove these"
+            raise OSError(errno.EBUSY, reason, ledger.bodies) from None
         return False
     for each in ledger.state.completions.values():
         path = ledger.path(each.name)
@@ -161,10 +167,28 @@ def _settle_ledger(table: Table, state: str) -> bool:
     return True
 
 
-def _is_there(table: Table, state: str) -> bool:
-    """Whether more than its state is there of the table that has it."""
-    folder = state.rpartition("/")[0]
-    return any(name.startswith(f"{folder}/") for name in table.shown)
+def _hidden(table: Table, ledger: Ledger) -> list[str]:
+    """Return what the records that are left of a ledger complete, and nothing but bodies shows."""
+    found = [
+        (ledger.path(each.name), ledger.path(each.body))
+        for path in table.folders("ledger")[ledger.name.state]
+        if record_at(path) is not None and not is_marker(path)
+        for each in _completed_in(table, path)
+    ]
+    return [
+        name
+        for name, body in found
+        if body in table.kept and isinstance(table.fs.perform(read(Head(name))), Absent)
+    ]
+
+
+def _completed_in(table: Table, path: str) -> Iterable[Complete | Completion]:
+    """Return what one record tells of completions."""
+    got = table.fs.perform(read(Get(path)))
+    record = None if isinstance(got, Absent) else decode(got.data, path).record
+    if isinstance(record, Checkpoint):
+        return record.state.completions.values()
+    return [record] if isinstance(record, Complete) else []
 
 
 def _forget(table: Table, *, but: Collection[str] = ()) -> int:

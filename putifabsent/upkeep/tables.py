@@ -182,6 +182,11 @@ class Table:
                 found[state + _BELOW[:-1]].append(path)
         return found
 
+    def is_there(self, state: str) -> bool:
+        """Whether more than its state is there of the table that has it."""
+        folder = state.rpartition("/")[0]
+        return any(name.startswith(f"{folder}/") for name in self.shown)
+
     def temporaries(self) -> dict[str, float]:
         """Return the temporary files of the local disk, and when each was written last."""
         if self.fs.backend.kind != "local":

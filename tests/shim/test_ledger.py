@@ -44,6 +44,33 @@ def test_a_warm_append_is_two_requests() -> None:
     assert run.asked == ["create 2", "list ledger"]
 
 
+def test_who_reads_more_slowly_than_others_append_comes_to_an_end() -> None:
+    run = Run(ONE)
+    reader, other = run.session("R"), run.session("B")
+
+    def append_one(number: int) -> None:
+        run.play_aside(append(other, opens(f"{number}", "B", f"t{number}"), creation(f"t{number}")))
+
+    for number in range(2, 20):
+        run.fails("list ledger", None, partial(append_one, number))
+    assert run.play(reader.current(creation("r"))).number == 2
+    assert [each.partition(" ")[0] for each in run.asked] == ["list", "get", "list"]
+
+
+def test_it_reads_on_where_a_checkpoint_has_come_meanwhile() -> None:
+    run = Run(ONE, every=3)
+    reader, other = run.session("R"), run.session("B")
+
+    def append_some() -> None:
+        for number in range(2, 6):
+            run.play_aside(append(other, opens(f"{number}", "B", f"t{number}"), creation(f"t{number}")))
+
+    run.play_aside(append(other, opens("9", "B", "t9"), creation("t9")))
+    run.fails("list ledger", None)
+    run.fails("list ledger", None, append_some)
+    assert run.play(reader.current(creation("r"))).number > 5
+
+
 def test_the_first_record_of_all_makes_the_folder() -> None:
     run = Run()
     assert run.play(append(run.session("A", has_read=False), opens("1", "A", "t"), creation("t"))) == 1

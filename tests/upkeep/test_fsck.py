@@ -354,6 +354,53 @@ def test_repair_removes_the_records_that_writers_without_the_right_have_left(
     Writer(memory.mount(), root).commits("200")
 
 
+@pytest.mark.parametrize("arbiter", ["native", "ballot"])
+def test_a_commit_that_nothing_shows_is_published(memory: Ground, arbiter: str) -> None:
+    ground, root = replace(memory, arbiter=arbiter), table_in(memory)
+    name = Writer(ground.mount(), root).commits("100", b"rows")
+    memory.around.rm_file(name)  # as it is before it is published
+    checked = check(ground)
+    assert [(each.what, each.name) for each in checked.after] == [(What.UNPUBLISHED, name)]
+    assert check(ground, grace=3600).busy == 1
+    assert check(ground, repair=True).after == []
+    assert memory.read(name) == b"rows"
+    assert check(ground).found == []
+
+
+def test_a_completed_name_that_another_tool_has_removed_is_told_and_left(memory: Ground) -> None:
+    ballot, root = replace(memory, arbiter="ballot"), table_in(memory)
+    writer = Writer(ballot.mount(), root)
+    name = writer.commits("100", b"rows")
+    writer.commits("101")
+    memory.around.rm_file(name)
+    checked = check(ballot, repair=True)
+    assert [(each.what, each.name) for each in checked.after] == [(What.REMOVED, name)]
+    with pytest.raises(OSError, match=r"/100_.*\(removed\)"):
+        leave(ballot.mount(), root)
+    memory.around.copy(checked.after[0].path, name)
+    assert check(ballot, repair=True).after == []
+
+
+def test_what_was_pending_before_the_ledger_began_is_not_forgotten(memory: Ground) -> None:
+    """It is completed by its name: what an arbiter keeps of that is nobody's to remove."""
+    ballot, root = replace(memory, arbiter="ballot"), table_in(memory)
+    timeline = f"{root}/.hoodie/timeline"
+    memory.write(f"{timeline}/099.compaction.requested", b"plan")
+    compactor = ballot.mount()
+    compactor.pipe_file(f"{timeline}/099.compaction.inflight", b"")
+    name = f"{timeline}/099_100.commit"
+    compactor.pipe_file(name, b"rows")
+    Writer(ballot.mount(), root).commits("101")
+    [bytes_] = [each for each in memory.around.find(root) if "ballot/timeline/099_100.commit/P~" in each]
+    kept = memory.around.store[bytes_]
+    for each in (name, bytes_):
+        memory.around.rm_file(each)
+    assert [each.what for each in check(ballot, repair=True).after] == [What.LOST]
+    memory.around.store[bytes_] = kept  # as a version of a bucket's is restored
+    assert check(ballot, repair=True).after == []
+    assert memory.read(name) == b"rows"
+
+
 @pytest.mark.parametrize("repair", [False, True])
 def test_a_ledger_that_is_half_removed_is_found_and_left(memory: Ground, repair: bool) -> None:
     root = table_in(memory)

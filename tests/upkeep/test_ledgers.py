@@ -215,6 +215,18 @@ def test_a_half_removed_ledger_is_dropped_and_bodies_stay_that_nobody_can_tell_o
     assert begun_anew(memory, a.root) == ["OPEN", "COMPLETE"]
 
 
+def test_a_half_removed_ledger_that_alone_proves_a_commit_is_not_dropped(memory: Ground) -> None:
+    a = half_removed(memory)
+    [name] = memory.around.glob(f"{a.root}/.hoodie/timeline/{NOW}_*.commit")
+    [body] = memory.around.glob(f"{a.root}/.hoodie/.putifabsent/bodies/{NOW}~*")
+    memory.around.rm_file(name)
+    with pytest.raises(OSError, match="completed, and not there: copy their bytes"):
+        drop(memory.fs, memory.folder)
+    memory.around.copy(body, name)
+    drop(memory.fs, memory.folder)
+    assert memory.read(name) == b"{}"
+
+
 def test_a_ledger_of_a_table_that_is_gone_is_dropped_and_publishes_nothing(memory: Ground) -> None:
     a = Writer(memory.mount(writer_session="a"), table_in(memory))
     a.commits(NOW)

@@ -368,15 +368,15 @@ def _left_in(folder: str, over: list[Sighting], policy: Policy) -> Protocol[list
 def _is_over(state: State, sighting: Sighting, *, is_the_tables: bool) -> bool:
     """Whether nobody begins a name's instant any more.
 
-    It is forgotten, or of before this life of the table's ledger. So is each that was decided, and that a
-    ledger read later has never heard of, however late its time: a clock was fast. Of the metadata table's own
-    instants no ledger hears.
+    It is forgotten: the ledger refuses it. So is each that was decided in an earlier life, and that a ledger
+    read later has never heard of, however late its time: a clock was fast. Of the metadata table's own
+    instants no ledger hears. What was pending before the ledger began is still completed, by its name.
     """
     instant = instant_of(sighting.name)
     if instant is None or state.knows(instant):
         return False
     is_of_another_life = is_the_tables and bool(state.life) and sighting.key is not None
-    return state.is_over(instant) or instant < state.first or is_of_another_life
+    return (state.is_over(instant) and instant >= state.first) or is_of_another_life
 
 
 def instant_of(path: str) -> str | None:

@@ -424,8 +424,16 @@ class Ledger:
             yield Publish(found.path, name.path, creation)
         return decode(got.data, name.path)
 
-    def look(self, creation: Creation) -> Protocol[bool]:
+    def look(self, creation: Creation, *, is_again: bool = False) -> Protocol[bool]:
         """Read what is new.
+
+        Parameters
+        ----------
+        creation
+            Of whoever looks.
+        is_again
+            Whether the state as the last look left it will do: then what others have appended since is not
+            read, unless a checkpoint is among it.
 
         Returns
         -------
@@ -437,6 +445,8 @@ class Ledger:
         ended = self.ended
         numbers = yield from self.numbers(creation)
         before, newest = self.state.number, self.newest(numbers)
+        if is_again and self.ended == ended and newest <= before and before + 1 in numbers:
+            return True
         if newest > before:
             line = yield from self.get(newest, creation)
             if line is None or not isinstance(line.record, Checkpoint):
@@ -456,12 +466,12 @@ class Ledger:
         self.listed = before
         return True
 
-    def catch_up(self, creation: Creation) -> Protocol[bool]:
+    def catch_up(self, creation: Creation, *, is_again: bool = False) -> Protocol[bool]:
         """Read what is new, at least something of it; return whether nothing was, as :meth:`look` does."""
         stuck = 0
         while True:
             before = self.age
-            if (yield from self.look(creation)):
+            if (yield from self.look(creation, is_again=is_again)):
                 return True
             if self.age > before:
                 return False
@@ -470,9 +480,14 @@ class Ledger:
                 raise self._half_removed(self.state.number + 1)
 
     def current(self, creation: Creation) -> Protocol[State]:
-        """Read until nothing is new, and return what the table's state was meanwhile."""
-        while not (yield from self.catch_up(creation)):
-            pass
+        """Return what the table's state was at some time since this began.
+
+        That of the first look, if the second shows no checkpoint above it: what it has read was not behind
+        one. So whoever is slower than the table's writers comes to an end.
+        """
+        is_again = False
+        while not (yield from self.catch_up(creation, is_again=is_again)):
+            is_again = True
         return self.state
 
     def agree(self) -> Protocol[None]:
