@@ -71,6 +71,7 @@ class Kind(str, Enum):
     HIDDEN_ROWS = "hidden-rows"
     LOST_UPDATE = "lost-update"
     DANGLING_REFERENCE = "dangling-reference"
+    EXPIRING = "expiring"
     DANGLING_VECTOR = "dangling-vector"
     GAP = "gap"
     REPEATED_COMMIT = "repeated-commit"
@@ -336,6 +337,12 @@ MEANINGS: dict[Kind, Meaning] = {
         " readers fail, or miss its rows",
         "Restore the file from the store's own versions or a copy. Else write its rows again, or go back "
         "to a version without it",
+    ),
+    Kind.EXPIRING: Meaning(
+        _NOTICE, _PAIMON,
+        "Files are gone that only older snapshots need: an expiry of snapshots, which removes their files "
+        "first, is under way, or was killed. Readers of these snapshots fail",
+        "Nothing, where snapshots expire: the next expiry removes the rest. Else restore the file",
     ),
     Kind.DANGLING_VECTOR: Meaning(
         _DAMAGE, (*_PAIMON, *_ICEBERG),

@@ -67,8 +67,8 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         manifests = Manifests(timeline.fs, table)
         schemas = {number: _schema_in(written) for number, written in timeline.schemas().items()}
         walk = _Walk(manifests, timeline.root, schemas, files.lasts.__contains__)
-        findings += walk.findings(snapshots)
-        findings += _of_tags(timeline, walk, tags, snapshots)
+        gone = [*walk.findings(snapshots), *_of_tags(timeline, walk, tags, snapshots)]
+        findings += _but_expiring(gone, manifests, [snapshots[-1], *tags.values()])
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
     return Result(f"snapshot version {version}", records, findings)
 
@@ -81,6 +81,37 @@ def _of_tags(
     hurt = {name: walk.tag(name, each) for name, each in tags.items() if _leads_to(each) not in there}
     still = timeline.tags([]) if any(hurt.values()) else ()
     return [finding for name, findings in hurt.items() if name in still for finding in findings]
+
+
+def _but_expiring(
+    findings: Sequence[Finding], manifests: Manifests, kept: Iterable[Snapshot]
+) -> Iterator[Finding]:
+    """Tell what an expiry has removed so far from what the snapshots that it keeps lack.
+
+    It removes data files, then manifests, and snapshots last: Paimon's ``ExpireSnapshotsImpl``.
+    """
+    is_damaged = any(each.kind is Kind.DANGLING_REFERENCE for each in findings)
+    needed = _needed(manifests, kept) if is_damaged else None
+    for each in findings:
+        files = {name for name in each.names if number_in("schema", name.rpartition("/")[2]) is None}
+        if each.kind is Kind.DANGLING_REFERENCE and needed is not None and files and files.isdisjoint(needed):
+            yield found(Kind.EXPIRING, each.names, each.detail, moments=each.moments)
+        else:
+            yield each
+
+
+def _needed(manifests: Manifests, kept: Iterable[Snapshot]) -> set[str] | None:
+    """Return what these snapshots lead to, manifests by their full names; None: that can't be read."""
+    needed: set[str] = set()
+    for each in kept:
+        lists = manifests.named(each, *_LISTS)
+        entries = None if lists is None else manifests.entries(lists)
+        if entries is None:
+            return None
+        needed |= manifests.paths_of(each, *_LISTS)
+        needed |= {index.name for index in manifests.indices_of(each)}
+        needed |= {name for at in live(entries).values() for name in (at.file.name, *at.more)}
+    return needed
 
 
 def _leads_to(snapshot: Snapshot) -> tuple[str, ...]:

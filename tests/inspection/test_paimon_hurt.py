@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import fsspec
@@ -95,7 +96,8 @@ def test_a_manifest_that_is_not_there_dangles(place: Place, table: Paimon, last:
 def test_a_manifest_of_real_writers_that_is_not_there_dangles(tmp_path: Path) -> None:
     root = packed("raced_paimon", tmp_path)
     local = fsspec.filesystem("file")
-    path = local.glob(f"{root}/manifest/manifest-list-*")[0]
+    newest = max(local.glob(f"{root}/snapshot/snapshot-*"), key=lambda path: int(path.rpartition("-")[2]))
+    path = f"{root}/manifest/{json.loads(local.cat_file(newest))['baseManifestList']}"
     local.rm_file(path)
     assert (Kind.DANGLING_REFERENCE, (path,)) in [(each.kind, each.names) for each in inspect(root).findings]
 
@@ -108,6 +110,20 @@ def test_a_data_file_of_real_writers_that_is_not_there_dangles(tmp_path: Path) -
     (finding,) = inspect(root).findings
     assert finding.kind is Kind.DANGLING_REFERENCE
     assert finding.names == (path.rpartition("/")[2],)
+
+
+@pytest.mark.parametrize("gone", ["bucket-0/a", "manifest/manifest-list-deltaManifestList-1"])
+def test_what_an_expiry_has_removed_so_far_is_no_damage(place: Place, table: Paimon, gone: str) -> None:
+    table.commit(3, "ab", removed=("a", "b"), upon=("a", "b"), commitKind="COMPACT")
+    place.fs.rm_file(f"{place.root}/{gone}")
+    assert place.the(Kind.EXPIRING).severity is Severity.NOTICE
+
+
+def test_what_a_tag_keeps_has_no_expiry_removed(place: Place, table: Paimon) -> None:
+    table.commit(3, "ab", removed=("a", "b"), upon=("a", "b"), commitKind="COMPACT")
+    place.fs.copy(f"{place.root}/snapshot/snapshot-2", f"{place.root}/tag/tag-two")
+    place.fs.rm_file(f"{place.root}/bucket-0/a")
+    assert place.the(Kind.DANGLING_REFERENCE).names == ("a",)
 
 
 def test_a_schema_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
@@ -191,7 +207,7 @@ def test_the_snapshots_of_a_branch_lead_to_the_table_s_files(place: Place) -> No
 def test_of_snapshots_that_share_manifests_each_has_what_came_before_it(place: Place, table: Paimon) -> None:
     table.commit(3, "c", removed=["a"], upon=None)
     place.fs.rm_file(f"{place.root}/bucket-0/a")
-    assert place.kinds() == [Kind.DANGLING_REFERENCE]  # of the snapshots before
+    assert place.kinds() == [Kind.EXPIRING]  # of the snapshots before
     table.commit(4, "d", upon=None, vectors={"v": {"a": [1], "c": [1]}})
     table.commit(5, "e", upon=("a", "b", "c", "d"), vectors={"v": {"a": [1], "c": [1]}})
     table.commit(6, "c", upon=None, vectors={"w": {"a": [1], "c": [1]}})
