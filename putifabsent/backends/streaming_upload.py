@@ -36,31 +36,42 @@ _PATIENCE = 10.0
 _PIECE = 2**20
 
 
+class _Descriptor:
+    """One of a body's own: the file may be closed in the middle of a read, and its number be another's."""
+
+    __slots__ = ("_name", "_number")
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._number = -1
+        self._name = getattr(file, "name", "the body")
+        self._number = os.dup(file.fileno())
+
+    def __del__(self) -> None:
+        """Close it: no thread can be reading any more."""
+        if self._number >= 0:
+            os.close(self._number)
+
+    def read(self, start: int, stop: int) -> bytes:
+        return read_at(self._number, start, stop, self._name)
+
+
 class Growing(Body):
     """The bytes of a file that is being written at its end, and nowhere else.
 
     Used in its loop's thread, except for :meth:`read`.
     """
 
-    __slots__ = ("_complete", "_file", "_grew", "_name")
+    __slots__ = ("_complete", "_file", "_grew")
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = -1
-        # One of its own: the file may be closed in the middle of a read, and its number be another's.
-        self._file = os.dup(file.fileno())
-        self._name = str(file.name)
+        self._file = _Descriptor(file)
         self._grew = asyncio.Event()
         self._complete = False
         self.size = 0
 
-    def __del__(self) -> None:
-        """Close the descriptor, which no thread can be reading any more."""
-        if self._file >= 0:
-            os.close(self._file)
-
     def read(self, start: int, stop: int) -> bytes:
         """Return ``[start, stop)``, which has been written."""
-        return read_at(self._file, start, stop, self._name)
+        return self._file.read(start, stop)
 
     def grow(self, size: int, *, complete: bool = False) -> None:
         """Say how much there is, and whether that is all."""
@@ -236,36 +247,37 @@ class StagesAhead(ABC):
 
 
 class FileBody(Body):
-    """A body in an open file, which stays open as long as its creation may need it.
+    """A body in an open file, which may be closed before its creation is over.
 
     It is open for reading in binary mode, with a file descriptor, and its position is left alone. What says
     no size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now. ``ahead``
     is what the store has of it already.
     """
 
-    __slots__ = ("ahead", "file")
+    __slots__ = ("_file", "ahead")
 
     def __init__(self, file: IO[bytes], ahead: Ahead | None = None) -> None:
         seen = os.fstat(file.fileno())
-        self.file = file
         self.ahead = ahead
         self.size = seen.st_size
         is_file = stat.S_ISREG(seen.st_mode)
-        if not (is_file and self.size):
-            self._keep(file.fileno(), is_file=is_file)
+        if is_file and self.size:
+            self._file = _Descriptor(file)
+        else:
+            self._keep(file, is_file=is_file)
 
     def read(self, start: int, stop: int) -> bytes:
         """Return ``[start, stop)``, without a word to the file about where it is."""
-        if start == stop:
-            return b""  # of a pipe that gave nothing: it may be closed
-        return read_at(self.file.fileno(), start, stop, getattr(self.file, "name", "the body"))
+        return self._file.read(start, stop)
 
-    def _keep(self, file: int, *, is_file: bool) -> None:
+    def _keep(self, file: IO[bytes], *, is_file: bool) -> None:
         """Take over all that ``file`` gives until it ends."""
         self.size = 0
-        while piece := os.pread(file, _PIECE, self.size) if is_file else os.read(file, _PIECE):
-            if not self.size:
-                # Without a name, it goes with this body.
-                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the body
-            self.size += len(piece)
-            write_all(self.file, memoryview(piece))
+        number, kept = file.fileno(), file
+        with contextlib.ExitStack() as closing:
+            while piece := os.pread(number, _PIECE, self.size) if is_file else os.read(number, _PIECE):
+                if not self.size:
+                    kept = closing.enter_context(tempfile.TemporaryFile(buffering=0))
+                self.size += len(piece)
+                write_all(kept, memoryview(piece))
+            self._file = _Descriptor(kept)

@@ -59,5 +59,25 @@ def test_a_file_is_read_where_it_is(tmp_path: Path) -> None:
     with path.open("rb") as file:
         file.seek(3)
         body = FileBody(file)
-        assert body.file is file
         assert (body.size, body.whole(), file.tell()) == (10, b"some bytes", 3)
+
+
+def test_a_file_that_is_closed_and_whose_number_is_another_s_is_read_all_the_same(tmp_path: Path) -> None:
+    """So it is closed where a call is cancelled, while a thread goes on."""
+    path, other = tmp_path / "file", tmp_path / "other"
+    path.write_bytes(b"some bytes")
+    other.write_bytes(b"other byte")
+    with path.open("rb") as file, other.open("rb") as another:
+        body = FileBody(file)
+        os.dup2(another.fileno(), file.fileno())
+    assert body.whole() == b"some bytes"
+
+
+def test_a_body_that_nobody_has_leaves_no_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"some bytes")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for path in (tmp_path / "file", Path("/proc/version")):
+        with path.open("rb") as file:
+            body = FileBody(file)
+        del body
+    assert len([*Path("/proc/self/fd").iterdir()]) == before

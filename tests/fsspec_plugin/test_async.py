@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
+from putifabsent.backends import body, streaming_upload
 from putifabsent.fsspec_plugin.bulk import together
 from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
 from tests.stub import Fault, FaultStub, Op
@@ -418,3 +419,39 @@ async def test_a_cancellation_while_a_thread_creates_carries_the_token(
     unknown = unknown_in(caught.value)
     assert (await fs._resolve(in_threads.log(), unknown.token)).token == unknown.token
     assert in_threads.read(in_threads.log()) == BODY
+
+
+async def test_a_thread_that_goes_on_after_a_cancellation_sends_the_file_that_it_was_given(
+    in_threads: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number may be another file's by then."""
+    fs = in_threads.mount(asynchronous=True, skip_instance_cache=True, guard="**/part-*")
+    name = in_threads.name("part-0")
+    (tmp_path / "mine").write_bytes(BODY)
+    (tmp_path / "other").write_bytes(b"else")
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    read, create = body.read_at, fs.backend.create
+
+    def slow(*args: Any) -> bytes:
+        begun.set()
+        go_on.wait(SECONDS)
+        return read(*args)
+
+    def heard(*args: Any) -> Any:
+        outcome = create(*args)
+        ended.set()
+        return outcome
+
+    monkeypatch.setattr(streaming_upload, "read_at", slow)
+    monkeypatch.setattr(fs.backend, "create", heard)
+    task = asyncio.ensure_future(fs._put_file(str(tmp_path / "mine"), name))
+    await asyncio.to_thread(begun.wait, SECONDS)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    unknown = unknown_in(caught.value)
+    with (tmp_path / "other").open("rb"):
+        go_on.set()
+        await asyncio.to_thread(ended.wait, SECONDS)
+    assert (await fs._resolve(name, unknown.token)).token == unknown.token
+    assert in_threads.read(name) == BODY
