@@ -47,11 +47,16 @@ _MISTAKEN = (FileExistsError, StopIteration, StopAsyncIteration, GeneratorExit, 
 
 def _end_of_block(file: Any, kind: type[BaseException] | None, *_: object) -> None:
     """Create the name at the end of a ``with`` block, or discard when an exception leaves it."""
-    if kind is None:
-        file.finish()
-        file.close()
-    else:
+    if kind is not None:
         file.discard()
+        return
+    try:
+        file.flush()  # a text layer has its last bytes yet: who is interrupted here has not written all
+    except BaseException:
+        file.discard()
+        raise
+    file.finish()
+    file.close()
 
 
 class GuardedFile(io.BufferedIOBase):
@@ -100,6 +105,7 @@ class GuardedFile(io.BufferedIOBase):
         self._turns = threading.RLock()  # threads that share a handle write one after the other
         self._pending = True
         self._dropped = False
+        self._broken: BaseException | None = None
         self._finished = False
         self._process = os.getpid()
         self._handled_before = sys.exc_info()[1:]  # has nothing to do with this file
@@ -123,14 +129,20 @@ class GuardedFile(io.BufferedIOBase):
 
     def write(self, data: Buffer, /) -> int:
         """Keep ``data``; returns its length in bytes."""
-        view = memoryview(data)
-        if self._dropped:
-            return view.nbytes  # from a layer above that is collected later than this one
-        self._check_open()
-        if not view.nbytes:
-            return 0  # an empty view can't be cast
-        with self._turns:
-            self._keep(view.cast("B"))
+        try:
+            view = memoryview(data)
+            if self._dropped:
+                return view.nbytes  # from a layer above that is collected later than this one
+            self._check_open()
+            if not view.nbytes:
+                return 0  # an empty view can't be cast
+            with self._turns:
+                self._keep(view.cast("B"))
+        except (BufferError, TypeError, ValueError):
+            raise  # of what was given: nothing of it was kept
+        except BaseException as error:
+            self._broken = error  # a text layer that flushes as it is closed closes this one all the same
+            raise
         return view.nbytes
 
     def _keep(self, view: memoryview) -> None:
@@ -197,6 +209,9 @@ class GuardedFile(io.BufferedIOBase):
         elif not self._is_here():
             self.discard()
             raise self._of_the_parent()
+        elif self._broken is not None:
+            self.discard()
+            self._refuse_half(self._broken)
         elif error is not None and not self._finished:
             self.discard()
             self._refuse(error)
@@ -272,6 +287,11 @@ class GuardedFile(io.BufferedIOBase):
         _log.warning("%s", why)
         raise error
 
+    def _refuse_half(self, error: BaseException) -> NoReturn:
+        """Say that a write has failed before; an interruption stays one."""
+        why = f"{self.path}: {type(error).__name__} ended a write: it is half a file, and was discarded"
+        raise (KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else OSError)(why) from error
+
     def _is_here(self) -> bool:
         return os.getpid() == self._process
 
@@ -322,6 +342,16 @@ class GuardedText(io.TextIOWrapper):
 
     buffer: Any
 
+    def close(self) -> None:
+        """Hand down the last bytes, then create the name; what can't be handed down is discarded."""
+        if not self.closed:
+            try:
+                self.flush()
+            except BaseException:
+                self.discard()  # the layer's own way goes on, and closes the file below
+                raise
+        super().close()
+
     def finish(self) -> None:
         """Say that all has been written."""
         self.buffer.finish()
@@ -362,7 +392,11 @@ class CompressedFile(io.BufferedIOBase):
         """Write the compressor's end, then create the name."""
         if not self.closed:
             super().close()
-            self._compressor.close()
+            try:
+                self._compressor.close()
+            except BaseException:
+                self.discard()
+                raise
             self._below.close()
 
     def finish(self) -> None:
