@@ -16,6 +16,7 @@ What becomes of a name is for :mod:`putifabsent.fsspec_plugin.guard` to say; her
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import shutil
@@ -51,6 +52,7 @@ from putifabsent.fsspec_plugin.options import Options, check_options, made_with,
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call
+from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
 
 if TYPE_CHECKING:
@@ -422,7 +424,10 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         mode: str = "overwrite",
         **kwargs: Any,
     ) -> Steps[Any]:
-        """Upload a local file. ``mode="create"`` creates on every name."""
+        """Upload a local file. ``mode="create"`` creates on every name.
+
+        A ``callback`` that fails when the name is there is logged: its error would say that the name is not.
+        """
         name = None
         if self.mount.kind == "local":
             lpath = self.fs._strip_protocol(self._own(lpath))
@@ -440,7 +445,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
                 yield Aside(partial(self._defer, rpath, partial(shutil.copyfileobj, file), kwargs))
             else:
                 yield from self.guard.creating(name, body, kwargs)
-        return callback.absolute_update(body.size)
+        try:
+            callback.absolute_update(body.size)
+        except Exception:  # noqa: BLE001 - whatever it is, it changes no decision
+            with contextlib.suppress(Exception):  # of somebody's log
+                log.warning("%r was written, and then the callback failed", rpath, exc_info=True)
+        return None
 
     def _defer(self, path: str, write: Callable[[IO[bytes]], object], kwargs: dict[str, Any]) -> None:
         with self.open(path, "xb", **kwargs) as file:

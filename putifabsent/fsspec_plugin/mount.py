@@ -7,6 +7,7 @@ table it has found out once: whether the store can be relied on, and whether all
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -75,6 +76,8 @@ _from_the_parent: list[object] = []
 _TOGETHER = 16
 MOST_KNOWN = 10_000
 """Of so many tables, and of so many keys that were lost, it is remembered that they were looked at."""
+# So often another thread may remove what this one is about to remove.
+_RACES = 16
 _aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
 
 
@@ -223,10 +226,26 @@ class Mount:
         self._making = threading.Lock()
 
     def forget_listed(self, path: str) -> None:
-        """Forget what the wrapped filesystem keeps of a listing with this name in it."""
-        if self.fs.dircache:
-            self.fs.invalidate_cache(path)
-            self.fs.invalidate_cache(self.fs._parent(path))  # adlfs does not
+        """Forget what the wrapped filesystem keeps of a listing with this name in it.
+
+        Raises nothing: this comes after a decision, which an error of a cache would contradict.
+        """
+        try:
+            if self.fs.dircache:
+                for each in (path, self.fs._parent(path)):  # adlfs does not forget the folder
+                    self._forget(each)
+        except Exception:  # noqa: BLE001 - whatever it is, it changes no decision
+            with contextlib.suppress(Exception):  # of somebody's log
+                log.warning("a listing with %r in it may be an old one", path, exc_info=True)
+
+    def _forget(self, path: str) -> None:
+        # No lock helps: the client's own threads take none. Where another has removed an entry first, what is
+        # above that is still to be forgotten.
+        for _ in range(_RACES):
+            with contextlib.suppress(KeyError):
+                self.fs.invalidate_cache(path)
+                return
+        self.fs.invalidate_cache(path)
 
     def looker(self, name: Name) -> Creation:
         """Return a creation for one who only looks: what it finishes on the way goes under its token."""
