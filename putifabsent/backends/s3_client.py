@@ -11,6 +11,7 @@ import errno
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from s3fs import S3FileSystem
@@ -102,7 +103,7 @@ class Sender:
         await self.fs.set_session()
         creator = self.fs._s3creator
         if self.fs.asynchronous and creator not in self._closing:
-            self._closing[creator] = _until_closed(creator)
+            self._closing[creator] = _until_closed(creator, ref(self))
             await anext(self._closing[creator])
         return await self.fs.get_s3(bucket)
 
@@ -125,11 +126,13 @@ class Sender:
         return frozenset(self.fs._kwargs_helper._get_valid_keys(model))
 
 
-async def _until_closed(creator: Any) -> AsyncGenerator[None, None]:
+async def _until_closed(creator: Any, sender: ref[Sender]) -> AsyncGenerator[None, None]:
     """Close a client in the end: a loop closes its generators when it ends, or when nobody has them."""
     try:
         yield
     finally:
+        if (keeper := sender()) is not None:
+            keeper._closing.pop(creator, None)  # by which the loop would be kept, too
         await creator.__aexit__(None, None, None)
 
 

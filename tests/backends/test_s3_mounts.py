@@ -8,6 +8,7 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import fsspec
 import pytest
@@ -287,6 +288,21 @@ def test_a_client_on_a_caller_s_loop_is_closed_with_the_loop(
         del store
         collect()
     assert [str(each.message) for each in told if "nclosed" in str(each.message)] == []
+
+
+def test_of_a_caller_s_loop_that_is_over_nothing_is_kept(stub: FaultStub, collect: Callable[[], int]) -> None:
+    store = made_store({**stub.storage_options("s3"), "asynchronous": True, "skip_instance_cache": True})
+    loops: list[ref[asyncio.AbstractEventLoop]] = []
+
+    async def lists() -> None:
+        loops.append(ref(asyncio.get_running_loop()))
+        await store.list_async("bucket")
+
+    collect()
+    for _ in range(3):
+        asyncio.run(lists())
+    collect()
+    assert [loop() for loop in loops] == [None] * 3
 
 
 # --- forks
