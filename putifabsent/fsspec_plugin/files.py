@@ -51,7 +51,8 @@ def _end_of_block(file: Any, kind: type[BaseException] | None, *_: object) -> No
         file.discard()
         return
     try:
-        file.flush()  # a text layer has its last bytes yet: who is interrupted here has not written all
+        if not file.closed:
+            file.flush()  # a text layer has its last bytes yet: who is interrupted here has not written all
     except BaseException:
         file.discard()
         raise

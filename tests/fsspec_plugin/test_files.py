@@ -504,6 +504,14 @@ def test_text_can_be_read_back(memory: Ground) -> None:
         assert file.read() == "two\n"
 
 
+@pytest.mark.parametrize("opening", FILES)
+def test_a_handle_that_is_closed_in_its_block_creates_once(memory: Ground, opening: Opening) -> None:
+    with opening(memory, memory.log()) as file:
+        write(file, "whole")
+        file.close()
+    assert memory.is_there(memory.log())
+
+
 def test_closing_twice_creates_once(ground: Ground) -> None:
     file = ground.fs.open(ground.log(), "wb")
     file.close()
