@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import threading
+from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from fsspec.transaction import Transaction
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompressedFile",
+    "Deferring",
     "GuardedFile",
     "GuardedText",
     "JointTransaction",
@@ -108,6 +110,7 @@ class GuardedFile(io.BufferedIOBase):
         self._dropped = False
         self._broken: BaseException | None = None
         self._finished = False
+        self._outlived = False
         self._process = os.getpid()
         self._handled_before = sys.exc_info()[1:]  # has nothing to do with this file
 
@@ -220,8 +223,21 @@ class GuardedFile(io.BufferedIOBase):
             self.commit()
 
     def finish(self) -> None:
-        """Say that all has been written: closing creates the name, whatever is being handled."""
+        """Say that all has been written: closing creates the name, whatever is being handled.
+
+        Raises
+        ------
+        ValueError
+            Its transaction has ended before.
+        """
+        if self._outlived:
+            msg = f"{self.path}: its transaction ended before it was closed: it was discarded"
+            raise ValueError(msg)
         self._finished = True
+
+    def outlived(self) -> None:
+        """Say that its transaction ends: if it is open, it was never in it."""
+        self._outlived = not self.closed
 
     def commit(self) -> None:
         """Create the name from what was written.
@@ -239,6 +255,7 @@ class GuardedFile(io.BufferedIOBase):
             self.discard()
             raise self._of_the_parent()
         if not self.closed:
+            self.outlived()
             self.discard()
             msg = f"{self.path}: committed before it was closed: it may be half a file, and was discarded"
             raise ValueError(msg)
@@ -458,54 +475,80 @@ class ReadOnlyBytes(io.BytesIO):
         raise io.UnsupportedOperation("truncate")
 
 
+_begun: ContextVar[tuple[JointTransaction, ...]] = ContextVar("_begun", default=())
+
+
 class JointTransaction(Transaction):
     """One transaction of the guarded and the wrapped filesystem, which ends whatever its files do.
+
+    It is of the thread, or the task, that has begun it, and of what those begin: fsspec keeps filesystems for
+    all of a process, and nobody else knows that what they write is deferred.
 
     fsspec 2025 leaves a transaction open where a commit fails, and a name that is taken is such a
     failure: every later write would be deferred, and never be committed.
     """
 
     fs: Any
-    _shared: Any = None
-    _alike: Any = None
+    deferring: Any = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether who asks has begun it."""
+        return self in _begun.get()
 
     def start(self) -> None:
-        """Defer what either filesystem opens from now on, and nothing that others open over the same one.
+        """Defer what either filesystem opens here from now on, and nothing that others open.
 
         Raises
         ------
         ValueError
             Another is under way: what that has deferred would be forgotten.
         """
-        shared = self.fs.fs
-        under_way = shared._transaction
-        if under_way is not None and under_way.fs is self.fs:
-            self.fs._transaction = under_way
+        mount = self.fs.mount
+        if mount.transaction is not None:
+            self.fs._transaction = mount.transaction
             msg = (
                 "a transaction of this filesystem is under way: before the next one call end_transaction(), "
                 "which commits it, or transaction.complete(commit=False)"
             )
             raise ValueError(msg)
         super().start()
-        self._shared, self._alike = shared, object.__new__(type(shared))
-        self._alike.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
-        self.fs.mount.exchange(shared, self._alike)
+        shared = mount.fs
+        self.deferring = object.__new__(type(shared))
+        self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
+        _begun.set((*_begun.get(), self))
+        mount.transaction = self
 
     def complete(self, commit: bool = True) -> None:
         """Commit all files in order, or discard them; after one that fails, discard the rest."""
         try:
             while self.files:
                 file: Any = self.files[0]
-                file.commit() if commit else file.discard()
+                file.commit() if commit else _discard(file)
                 self.files.popleft()
         finally:
             for file in self.files:
                 with contextlib.suppress(Exception):
-                    file.discard()
+                    _discard(file)
             self.files.clear()
             guarded, self.fs = self.fs, None
-            guarded._intrans = False
-            guarded._transaction = None
-            # In a forked child it has another one already, which works there.
-            guarded.mount.exchange(self._alike, self._shared)
-            self._shared = self._alike = None
+            guarded._transaction = guarded.mount.transaction = self.deferring = None
+            _begun.set(tuple(each for each in _begun.get() if each is not self))
+
+
+def _discard(file: Any) -> None:
+    if isinstance(file, GuardedFile):
+        file.outlived()
+    file.discard()
+
+
+class Deferring:
+    """``_intrans``, which fsspec has: whether what is written here and now waits for a transaction's end."""
+
+    def __get__(self, fs: Any, _: object = None) -> bool:
+        """Ask the mount's transaction, if there is one."""
+        under_way = None if fs is None or "mount" not in vars(fs) else fs.mount.transaction
+        return under_way is not None and under_way.is_here
+
+    def __set__(self, fs: Any, deferring: bool) -> None:
+        """Take what fsspec sets, for all threads; it is not what counts."""

@@ -36,7 +36,7 @@ from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin import many, opening, queries
 from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
-from putifabsent.fsspec_plugin.files import JointTransaction
+from putifabsent.fsspec_plugin.files import Deferring, JointTransaction
 from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.instances import (
     CachedToo,
@@ -119,6 +119,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     guard: Guard
     root_marker = ""
     transaction_type = JointTransaction
+    _intrans = Deferring()
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Make one of a kind with what is wrapped: a local disk's is a ``LocalFileSystem``."""

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe import Verdict
     from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.fsspec_plugin.files import JointTransaction
     from putifabsent.fsspec_plugin.options import Options
     from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.fsspec_plugin.stores import Remade
@@ -114,6 +115,8 @@ class Mount:
 
     Attributes
     ----------
+    transaction
+        The one that is under way, if any.
     kind
         The store's.
     has_folders
@@ -140,6 +143,7 @@ class Mount:
         self._target = target
         self._shares = shares
         self._lender = lender()
+        self.transaction: JointTransaction | None = None
         self._fs = fs or self._made()
         self.options = options
         self.kind = kind_of(self._fs)
@@ -171,14 +175,13 @@ class Mount:
     @property
     def fs(self) -> AbstractFileSystem:
         """The wrapped filesystem."""
+        under_way = self.transaction
+        if under_way is not None and under_way.is_here and under_way.deferring is not None:
+            deferring: AbstractFileSystem = under_way.deferring
+            return deferring
         if self._fs is None:
             self._fs = self._made()
         return self._fs
-
-    def exchange(self, fs: AbstractFileSystem, other: AbstractFileSystem) -> None:
-        """Go on with another object of the wrapped filesystem; a forked child keeps its own."""
-        if self._fs is fs:
-            self._fs = other
 
     def _made(self) -> AbstractFileSystem:
         if self._lender is not None:
@@ -223,6 +226,8 @@ class Mount:
         # Kept for ever: collected here, the parent's client would close what the parent is using.
         _from_the_parent.append((self._fs, self._store, self._alike))
         self._fs = self._store = self._alike = None
+        if self.transaction is not None:
+            self.transaction.deferring = None
         self._making = threading.Lock()
 
     def forget_listed(self, path: str) -> None:

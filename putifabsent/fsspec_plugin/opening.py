@@ -107,8 +107,9 @@ def _begun(
         autocommit=commits,
         ahead=lambda file: fs.guard.stage_ahead(name, file, extra),
     )
-    if not commits:
-        fs.transaction.files.append(file)
+    under_way = fs.mount.transaction
+    if not commits and under_way is not None and under_way.is_here:
+        under_way.files.append(file)
     return file
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Way = Callable[[Ground, Path], Any]
 
 BODY = b"mine"
+MEANWHILE = 60
 
 
 class OnTheWayError(Exception):
@@ -184,3 +186,49 @@ def test_a_forked_child_that_ends_one_works_with_a_client_of_its_own(ground: Gro
     with fs.transaction:
         assert in_a_child("fork", ends) is True
     assert fs.fs is parents
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(work).result(MEANWHILE)
+
+
+@pytest.mark.parametrize("way", ["pipe_file", "pipe of several", "write_text", "put_file"])
+def test_what_another_thread_writes_is_not_of_it(ground: Ground, here: Path, way: str) -> None:
+    """Filesystems are shared by all threads, and that one knows of no transaction."""
+    fs = ground.fs
+
+    def fails_meanwhile() -> None:
+        with fs.transaction:
+            fs.pipe_file(ground.log(1), BODY)
+            in_a_thread(lambda: DEFERRED[way](ground, here))
+            assert ground.read(ground.log()) == BODY
+            in_a_thread(lambda: fs.pipe_file(ground.name("theirs"), BODY))
+            raise OnTheWayError
+
+    with pytest.raises(OnTheWayError):
+        fails_meanwhile()
+    assert ground.read(ground.log()) == ground.read(ground.name("theirs")) == BODY
+    assert not ground.is_there(ground.log(1))
+
+
+def test_a_transaction_that_another_thread_begins_meanwhile_is_refused(ground: Ground) -> None:
+    with ground.fs.transaction:
+        ground.fs.pipe_file(ground.log(), BODY)
+        with pytest.raises(ValueError, match="under way"):
+            in_a_thread(lambda: begins_another(ground.fs))
+        assert not ground.is_there(ground.log())
+        ground.fs.pipe_file(ground.log(1), BODY)
+        assert not ground.is_there(ground.log(1))
+    assert ground.read(ground.log()) == ground.read(ground.log(1)) == BODY
+
+
+@pytest.mark.parametrize("mode", ["wb", "w"])
+def test_a_handle_that_its_transaction_has_discarded_says_so(ground: Ground, mode: str) -> None:
+    with contextlib.ExitStack() as block:
+        with contextlib.suppress(OnTheWayError), ground.fs.transaction:
+            block.enter_context(ground.fs.open(ground.log(), mode))
+            raise OnTheWayError
+        with pytest.raises(ValueError, match="its transaction ended"):
+            block.close()
+    assert ground.files() == []
