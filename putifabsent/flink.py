@@ -7,11 +7,12 @@ https://nightlies.apache.org/flink/flink-docs-stable/docs/deployment/filesystems
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape
 
 from putifabsent.errors import ConfigError
-from putifabsent.spark.settings import core_site
+from putifabsent.spark.settings import SESSION, WRITER, core_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +46,8 @@ class FlinkSettings(NamedTuple):
 def settings(schemes: Iterable[str], address: str) -> FlinkSettings:
     """Return what guards schemes by a service at this address.
 
-    The secret is not among it: Hadoop takes it from the environment of each JVM.
+    The secret is not among it: Hadoop takes it from the environment of each JVM. A session and a writer are,
+    those of one cluster: what its job manager begins of Hudi's, its task managers write.
 
     Raises
     ------
@@ -59,4 +61,5 @@ def settings(schemes: Iterable[str], address: str) -> FlinkSettings:
         )
     # For these Flink wants a plug-in of its own, and asks Hadoop only where that is allowed.
     config = {"fs.allowed-fallback-filesystems": ";".join(named)}
-    return FlinkSettings(core_site(named, address), config)
+    own = {each: str(uuid.uuid4()) for each in (SESSION, WRITER)}
+    return FlinkSettings({**core_site(named, address), **own}, config)

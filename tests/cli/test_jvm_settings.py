@@ -89,6 +89,11 @@ def test_the_output_is_a_core_site() -> None:
     assert found["fs.putifabsent.secret"] == "${env.PUTIFABSENT_SERVICE_SECRET}"
 
 
+def test_each_cluster_is_a_session_of_its_own() -> None:
+    sites = [json.loads(_run("flink-conf", "s3a", *ADDRESS, "--json").stdout)["core-site.xml"] for _ in "12"]
+    assert len({each["fs.putifabsent.session"] for each in sites}) == 2
+
+
 def test_what_goes_elsewhere_is_said_beside_it() -> None:
     result = _run("flink-conf", "s3a", *ADDRESS)
     assert "/site/putifabsent-hadoop.jar" in result.stderr
