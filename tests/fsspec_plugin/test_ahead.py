@@ -303,8 +303,10 @@ def test_what_was_interrupted_on_the_way_to_disk_is_not_created(
         with pytest.raises(KeyboardInterrupt):
             file.write(data[files.IN_MEMORY :])
     file.write(data[files.IN_MEMORY :])
+    stub.wait_for(Op.CREATE_UPLOAD)
     with pytest.raises(KeyboardInterrupt, match="half a file"):
         file.close()
+    stub.wait_for(Op.ABORT)
     assert OBJECT not in stub.objects
 
 
