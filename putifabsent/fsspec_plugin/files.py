@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompressedFile",
-    "Deferring",
     "GuardedFile",
     "GuardedText",
     "JointTransaction",
@@ -540,15 +539,3 @@ def _discard(file: Any) -> None:
     if isinstance(file, GuardedFile):
         file.outlived()
     file.discard()
-
-
-class Deferring:
-    """``_intrans``, which fsspec has: whether what is written here and now waits for a transaction's end."""
-
-    def __get__(self, fs: Any, _: object = None) -> bool:
-        """Ask the mount's transaction, if there is one."""
-        under_way = None if fs is None or "mount" not in vars(fs) else fs.mount.transaction
-        return under_way is not None and under_way.is_here
-
-    def __set__(self, fs: Any, deferring: bool) -> None:
-        """Take what fsspec sets, for all threads; it is not what counts."""

@@ -36,7 +36,7 @@ from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin import many, opening, queries
 from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
-from putifabsent.fsspec_plugin.files import Deferring, JointTransaction
+from putifabsent.fsspec_plugin.files import JointTransaction
 from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.instances import (
     CachedToo,
@@ -47,7 +47,7 @@ from putifabsent.fsspec_plugin.instances import (
     made_again,
     remember,
 )
-from putifabsent.fsspec_plugin.mount import Mount
+from putifabsent.fsspec_plugin.mount import Deferring, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot

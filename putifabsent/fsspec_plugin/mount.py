@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
-__all__ = ["MOST_KNOWN", "Cache", "Mount", "new_token"]
+__all__ = ["MOST_KNOWN", "Cache", "Deferring", "Mount", "new_token"]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -498,3 +498,15 @@ def new_token() -> str:
     # process draws in advance, its fork or a restored snapshot of its machine would draw once more.
     drawn = os.urandom(16).hex()
     return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:]}"
+
+
+class Deferring:
+    """``_intrans``, which fsspec has: whether what is written here and now waits for a transaction's end."""
+
+    def __get__(self, fs: Any, _: object = None) -> bool:
+        """Ask the mount's transaction, if there is one."""
+        under_way = None if fs is None or "mount" not in vars(fs) else fs.mount.transaction
+        return under_way is not None and under_way.is_here
+
+    def __set__(self, fs: Any, deferring: bool) -> None:
+        """Take what fsspec sets, for all threads; it is not what counts."""

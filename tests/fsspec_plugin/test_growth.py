@@ -150,7 +150,7 @@ def test_of_archived_instants_nothing_is_kept_when_they_are_over(ground: Ground)
         for name in (old.requested(instant), old.inflight(instant), completed):
             old.fs.rm_file(name)
     old.fs.rm_file(history)
-    over = State(life="later", past=frozenset(instants))
+    over = State(life="later", past=frozenset(instants), first=instants[0])
     ground.write(f"{root}/.hoodie/.putifabsent/ledger/-life", marker_of(over))
     writer = Writer(ground.mount(), root)
     writer.commits("200")
