@@ -213,12 +213,13 @@ def test_what_another_thread_writes_is_not_of_it(ground: Ground, here: Path, way
 
 
 def test_a_transaction_that_another_thread_begins_meanwhile_is_refused(ground: Ground) -> None:
-    with ground.fs.transaction:
-        ground.fs.pipe_file(ground.log(), BODY)
+    fs = ground.fs
+    with fs.transaction:
+        fs.pipe_file(ground.log(), BODY)
         with pytest.raises(ValueError, match="under way"):
-            in_a_thread(lambda: begins_another(ground.fs))
+            in_a_thread(lambda: begins_another(fs))
         assert not ground.is_there(ground.log())
-        ground.fs.pipe_file(ground.log(1), BODY)
+        fs.pipe_file(ground.log(1), BODY)
         assert not ground.is_there(ground.log(1))
     assert ground.read(ground.log()) == ground.read(ground.log(1)) == BODY
 
