@@ -11,7 +11,7 @@ import pytest
 
 from bench.services import LIVES, judged, live, refused
 from tests.child import CallError
-from tests.spark.drivers import SHORT
+from tests.spark.drivers import LONG
 from tests.spark.writers import IS_NEWER
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tests.servers import BucketServer
     from tests.spark.drivers import Driver
 
-APPENDS = 1000 if os.environ.get("LONG") else 12 if SHORT else 45
-FORMS = ("paimon",) if SHORT else tuple(LIVES)
+APPENDS = 1000 if os.environ.get("LONG") else 45
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(60 * APPENDS)]
 
 
 @pytest.mark.skipif(IS_NEWER, reason="there are not all formats for this PySpark")
-@pytest.mark.parametrize("form", FORMS)
+@LONG
+@pytest.mark.parametrize("form", LIVES)
 def test_nothing_is_refused_that_a_writer_and_its_services_commit(
     form: str, store: BucketServer, tmp_path: Path, note: Note
 ) -> None:

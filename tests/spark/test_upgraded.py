@@ -17,7 +17,7 @@ import pytest
 from putifabsent.inspection import inspect
 from putifabsent.shim.formats.hudi_layout import is_instant
 from tests.child import CallError
-from tests.spark.drivers import SHORT, Driver, together, told_on
+from tests.spark.drivers import LONG, Driver, together, told_on
 from tests.spark.writers import FORMATS
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
     from tests.servers import BucketServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200), LONG]
 
-ROUNDS = 0 if SHORT else 3
+ROUNDS = 3
 SIX, EIGHT = (
     {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"} for version in "68"
 )
 # With a metadata table Hudi rolls nothing back that was committed before the upgrade, which has compacted it.
 ALONE = {"hoodie.metadata.enable": "false"}
-WITH: dict[str, dict[str, str]] = {"alone": ALONE} if SHORT else {"alone": ALONE, "with_metadata": {}}
+WITH: dict[str, dict[str, str]] = {"alone": ALONE, "with_metadata": {}}
 REFUSED = "upgrade it in a session that is not mounted"
 
 
