@@ -106,6 +106,7 @@ def ways(zookeeper: str) -> dict[str, How]:
     return {
         "tower": How({"arbiter": "native", "tower": True}),
         "mounted": How({"arbiter": "native"}),
+        "not waiting": How({"arbiter": "native", "tower": False}),
         "zookeeper": How(None, locked),
         "retries": How(None, {**locked, "hoodie.write.num.retries.on.conflict.failures": "10"}),
         "non-blocking": How(None, {**locked, **NON_BLOCKING}),
@@ -361,14 +362,14 @@ def by_turns_shared(number: int, n: int) -> list[Row]:
     return [(f"shared{number // 2}", 1000 * number + n)] if n % 2 else row_of(number, n)
 
 
-_LOCKED = ("tower", "mounted", "zookeeper", "retries")
+_LOCKED = ("tower", "mounted", "not waiting", "zookeeper", "retries")
 CELLS: Mapping[str, Cell] = {
     "a": Cell((*_LOCKED, "non-blocking", "new files"), SMALL_FILES, at_once),
-    "b": Cell(_LOCKED[:3], UPSERTS, beside_one, with_the_one_before, is_far=True),
+    "b": Cell(_LOCKED[:4], UPSERTS, beside_one, with_the_one_before, is_far=True),
     "c": Cell(_LOCKED, UPSERTS, at_once, by_turns_shared),
-    "d": Cell(_LOCKED[:3], {**SMALL_FILES, **MERGED, **SERVICES_OF_HUDI}, at_once),
+    "d": Cell(_LOCKED[:4], {**SMALL_FILES, **MERGED, **SERVICES_OF_HUDI}, at_once),
     "e-options": Cell(_LOCKED, UPSERTS, Nights(by_sql=False)),
-    "e-sql": Cell(_LOCKED[:2], UPSERTS, Nights(by_sql=True)),
+    "e-sql": Cell(_LOCKED[:3], UPSERTS, Nights(by_sql=True)),
 }
 
 

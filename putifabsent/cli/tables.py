@@ -350,7 +350,7 @@ def turns(
 ) -> None:
     """Show who writes a Hudi table now: who has its turn, what is being written, who waits to begin.
 
-    Nothing is written. Who waits is in a queue where the writers are mounted with tower=True.
+    Nothing is written. Who waits is in a queue, but where the writers are mounted with tower=False.
     """
     with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):

@@ -93,7 +93,7 @@ class Hudi:
         self._tables: Cache[str, Table | None] = Cache(MOST_KNOWN)
         self.salts: Salts | None = Salts(mount, guard, self) if mount.options.salt in SALTED else None
         self._keeps = self.salts is not None and self.salts.keeps
-        self.tower = Tower() if mount.options.tower else None
+        self.tower = Tower(inserts=mount.options.tower == "inserts") if mount.options.tower else None
 
     # Which names they are about
 

@@ -80,8 +80,9 @@ class Options:
         ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the
         table's newest state are read before it is created. Each mount says it for itself.
     tower
-        Have an unmodified Hudi that is about to begin a commit wait while another one is under way that
-        writes the same file groups; else the later of them does its work, and is refused.
+        Which commits an unmodified Hudi does not begin while another one is under way that writes the same
+        file groups, where the later of them would do its work, and be refused: ``"inserts"``, those that
+        only insert rows; True, all whose rows were not read from the table, and clusterings; False, none.
     deadline
         Seconds after which an unanswered creation is ``OutcomeUnknown``.
     """
@@ -94,7 +95,7 @@ class Options:
     salt: str | None = None
     strict: bool = False
     inspect: str | None = None
-    tower: bool = False
+    tower: bool | str = "inserts"
     deadline: float = 30.0
 
     def __post_init__(self) -> None:
@@ -107,8 +108,9 @@ class Options:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
-        for flag in ("strict", "tower"):
-            object.__setattr__(self, flag, _flag(flag, getattr(self, flag)))
+        object.__setattr__(self, "strict", _flag("strict", self.strict))
+        if self.tower != "inserts":
+            object.__setattr__(self, "tower", _flag("tower", self.tower, ", False or 'inserts'"))
         if self.strict and self.salt == "keep-both":
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
@@ -123,10 +125,10 @@ class Options:
                 raise ConfigError(msg)
 
 
-def _flag(option: str, given: Any) -> bool:
+def _flag(option: str, given: Any, otherwise: str = " or False") -> bool:
     found = _FLAGS.get(given.lower()) if isinstance(given, str) else given
     if not isinstance(found, bool):
-        msg = f"{option} must be True or False, not {given!r}"
+        msg = f"{option} must be True{otherwise}, not {given!r}"
         raise ConfigError(msg)
     return found
 

@@ -376,7 +376,7 @@ class Slot:
     """A writer's slot, from :meth:`~putifabsent.fsspec_plugin.GuardedFileSystem.slot`.
 
     Those who would write the same do so one after the other, in the order in which they came, instead of
-    doing work that is refused when it is done; so do Hudi's writers on Spark that wait (``tower=True``), but
+    doing work that is refused when it is done; so do Hudi's writers on Spark that wait (``tower``), but
     for those whose commits have begun. It is advice: it keeps nobody from writing.
 
     Parameters

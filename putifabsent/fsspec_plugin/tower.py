@@ -65,10 +65,13 @@ class Begins(NamedTuple):
         Whether it is a clustering, whose plan may be of any file group; else it is a commit.
     commits
         Clusterings are planned after so many commits.
+    inserts
+        Whether it is a commit that only inserts rows, so that it can't write over anybody's.
     """
 
     clusters: bool = False
     commits: int = 0
+    inserts: bool = False
 
 
 class Tower:
@@ -78,10 +81,13 @@ class Tower:
     ----------
     clock
         Seconds that only go on.
+    inserts
+        Whether only commits that insert rows wait.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, inserts: bool = False) -> None:
         self._clock = clock
+        self._inserts = inserts
         self._watch = Watch(clock)
         self._slots = Slots(clock)
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
@@ -106,6 +112,8 @@ class Tower:
         creation
             For its entry in the queue.
         """
+        if self._inserts and not begins.inserts:
+            return []
         if begins.clusters and not _is_due(ledger.state, begins.commits):
             return []
         try:

@@ -102,7 +102,7 @@ def _instants(doing: Doing) -> dict[str, Any]:
 
 def _take(doing: Doing) -> dict[str, Any]:
     call: wire.TakeTurn = doing.call
-    begins = None if call.begins is None else Begins(call.begins == "clustering", call.commits)
+    begins = call.begins and Begins(call.begins == "clustering", call.commits, call.begins == "insert")
     taken = doing.remote.take_turn(
         doing.path, call.token, thread=call.thread, lease=call.lease, begins=begins
     )

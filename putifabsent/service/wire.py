@@ -130,7 +130,7 @@ class TakeTurn(Call):
     """
 
     token: Token
-    begins: Literal["commit", "clustering"] | None = None
+    begins: Literal["insert", "commit", "clustering"] | None = None
     commits: int = Field(default=0, ge=0)
     thread: str = Field(default="", max_length=200)
     lease: Seconds = 60.0

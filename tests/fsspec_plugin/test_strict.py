@@ -485,6 +485,13 @@ def test_it_is_said_by_true_or_false(strict: Any) -> None:
         fsspec.filesystem("piamemory", strict=strict)
 
 
+def test_so_is_who_waits_or_that_only_inserts_do() -> None:
+    assert fsspec.filesystem("piamemory", tower="inserts").mount.options.tower == "inserts"
+    assert fsspec.filesystem("piamemory", tower="false").mount.options.tower is False
+    with pytest.raises(ConfigError, match="tower must be True, False or 'inserts', not 'upserts'"):
+        fsspec.filesystem("piamemory", tower="upserts")
+
+
 def test_it_is_not_for_mounts_that_keep_both() -> None:
     with pytest.raises(ConfigError, match="keep-both"):
         fsspec.filesystem("piamemory", salt="keep-both", strict=True)

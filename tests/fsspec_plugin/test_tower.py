@@ -18,14 +18,14 @@ from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins, Tower
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.appending import append
-from tests.fsspec_plugin.hudi_tables import Writer
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
 F, G = "8eda0d68-09c5-4fc1-b9b9-bef42c59d745-0", "b5ded05a-804e-414f-81fb-bd930e4c469c-0"
 
-COMMIT = Begins()
+COMMIT, INSERT = Begins(), Begins(inserts=True)
 
 
 @dataclass
@@ -571,6 +571,21 @@ def test_it_is_there_for_those_who_ask_for_it(ground: Ground, root: str, clock: 
     ground.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
     a = Driver(ground, root, "a", clock)
     a.begins("100")
-    b = ground.mount(writer_session="b")
-    turn = Remote(b).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=Begins())
+    b = ground.mount(writer_session="b", tower=False)
+    turn = Remote(b).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=INSERT)
     assert turn.turn is not None
+
+
+@pytest.mark.parametrize(
+    ("begins", "waits"), [(INSERT, True), (COMMIT, False), (Begins(clusters=True), False)]
+)
+def test_unless_it_is_said_only_inserts_wait(
+    begins: Begins, waits: bool, memory: Ground, clock: Clock
+) -> None:
+    root = table_in(memory)
+    memory.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
+    a = Driver(memory, root, "a", clock)
+    a.begins("100")
+    b = Remote(memory.mount(writer_session="b"))
+    taken = b.take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0, begins=begins)
+    assert (taken.turn is None) is waits

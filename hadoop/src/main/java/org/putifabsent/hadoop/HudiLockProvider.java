@@ -3,6 +3,7 @@ package org.putifabsent.hadoop;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.Properties;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -43,16 +44,18 @@ public final class HudiLockProvider implements LockProvider<String> {
   private final long patience;
   private final Duration pause;
   private final boolean dropsColumns;
+  private final Properties options;
 
   /** Is called by reflection. */
   public HudiLockProvider(LockConfiguration lock, StorageConfiguration<?> storage) {
-    base = lock.getConfig().getProperty(BASE_PATH);
+    options = lock.getConfig();
+    base = options.getProperty(BASE_PATH);
     if (base == null) {
       throw new HoodieLockException(BASE_PATH + " must say which table's turn is taken");
     }
     Configuration conf = storage.unwrapAs(Configuration.class);
     commits = number(lock, COMMITS, 4);
-    dropsColumns = Boolean.parseBoolean(lock.getConfig().getProperty(DROPS));
+    dropsColumns = Boolean.parseBoolean(options.getProperty(DROPS));
     long waits = number(lock, WAITS, 60_000);
     long between = number(lock, BETWEEN, 5_000);
     patience = TimeUnit.MILLISECONDS.toNanos((between + waits) * number(lock, TRIES, 50));
@@ -88,7 +91,7 @@ public final class HudiLockProvider implements LockProvider<String> {
     if (stock != null) {
       return stock.tryLock(time, unit);
     }
-    Optional<String> begins = dropsColumns ? Optional.empty() : HudiBeginning.of(base);
+    Optional<String> begins = dropsColumns ? Optional.empty() : HudiBeginning.of(base, options);
     return tryLock(begins, unit.toNanos(time));
   }
 
@@ -114,7 +117,7 @@ public final class HudiLockProvider implements LockProvider<String> {
   /** Hudi's patience is not to be over before a commit begins; a clustering may be planned another time. */
   private long patienceToBegin(String what) {
     long most = patience / 4 * 3;
-    return what.equals(HudiBeginning.COMMIT) ? most : Math.min(most, PLANS_NANOS);
+    return what.equals(HudiBeginning.CLUSTERING) ? Math.min(most, PLANS_NANOS) : most;
   }
 
   private static long number(LockConfiguration lock, String key, long otherwise) {

@@ -237,6 +237,34 @@ public class TableLocksTest {
   }
 
   @Test
+  public void hudiOnlyInsertsWhereItNeitherReplacesRowsNorLooksForThem() {
+    String operation = "hoodie.datasource.write.operation";
+    assertThat(inserts(operation, "insert")).isTrue();
+    assertThat(inserts(operation, "BULK_INSERT")).isTrue();
+    assertThat(inserts(operation, "upsert")).isFalse();
+    assertThat(inserts(operation, "insert_overwrite")).isFalse();
+    assertThat(inserts("hoodie.table.name", "t")).isFalse();
+    for (String looks :
+        new String[] {
+          "hoodie.datasource.write.insert.drop.duplicates=true",
+          "hoodie.datasource.insert.dup.policy=drop",
+          "hoodie.datasource.insert.dup.policy=fail",
+          "hoodie.merge.allow.duplicate.on.inserts=false"
+        }) {
+      String[] option = looks.split("=");
+      assertThat(inserts(operation, "insert", option[0], option[1])).as(looks).isFalse();
+    }
+  }
+
+  private static boolean inserts(String... options) {
+    TypedProperties said = new TypedProperties();
+    for (int each = 0; each < options.length; each += 2) {
+      said.setProperty(options[each], options[each + 1]);
+    }
+    return HudiBeginning.inserts(said);
+  }
+
+  @Test
   public void hudiHearsWhatIsNotSaid() {
     Configuration conf = session();
     conf.unset(Settings.ADDRESS);
