@@ -74,9 +74,9 @@ class Told(NamedTuple):
     scheme: str = "s3a"
     mount: Mapping[str, Any] | None = None
 
-    def strictly(self) -> Told:
+    def strictly(self, *, tower: bool = True) -> Told:
         """Return the same, where what it mounts refuses, and waits for, all that it can: writers get by."""
-        more = {"strict": True, "inspect": "commits", "tower": True}
+        more = {"strict": True, "inspect": "commits", "tower": tower}
         return self if self.mount is None else self._replace(mount={**self.mount, **more})
 
 

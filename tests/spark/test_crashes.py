@@ -52,7 +52,8 @@ def start(
     jar = clock(tmp_path_factory.mktemp("clock"))
 
     def start() -> Driver:
-        told = told_on(store, bucket, guarded=True, **LEASE).strictly()
+        # Whoever waits for the dead does so for two minutes.
+        told = told_on(store, bucket, guarded=True, **LEASE).strictly(tower=not SHORT)
         jars = f"{told.settings['spark.jars']},{jar}"
         told = told._replace(settings={**told.settings, "spark.jars": jars})
         started.append(Driver(told, logs / f"{len(started)}.log"))

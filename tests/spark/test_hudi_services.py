@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1200)]
 
-FORMS = ("hudi_mor",) if SHORT else ("hudi", "hudi_mor")
+FORMS = ("hudi",) if SHORT else ("hudi", "hudi_mor")
 
 
 @pytest.fixture

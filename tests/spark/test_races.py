@@ -9,7 +9,7 @@ import pytest
 from putifabsent.inspection import inspect
 from tests.spark.drivers import SHORT, Driver, driving, told_on
 from tests.spark.races import check, race, stream
-from tests.spark.writers import FORMATS, THERE
+from tests.spark.writers import FORMATS, IS_NEWER, THERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(1800)]
 
 WRITERS, COMMITS = (2, 3) if SHORT else (4, 10)
+LEFT_OUT = ("hudi_mor", "delta" if IS_NEWER else "") if SHORT else ()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def folder_of(form: str, bucket: str) -> str | None:
     return {"iceberg": None, "paimon": f"{bucket}/paimon/db.db/paimon"}.get(form, f"{bucket}/{form}")
 
 
-@pytest.mark.parametrize("form", THERE)
+@pytest.mark.parametrize("form", [form for form in THERE if form not in LEFT_OUT])
 def test_no_acknowledged_row_is_lost_or_doubled(
     form: str, drivers: list[Driver], reader: Driver, store: BucketServer, bucket: str, note: Note
 ) -> None:

@@ -58,6 +58,7 @@ def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession,
     assert soon(is_convicted, DELTA, lambda what: stress_on(session, what, boto3, 2))
 
 
+@LONG
 def test_the_rules_mean_the_same_to_spark(session: SparkSession) -> None:
     from putifabsent.lab.on_spark import judge_on
 
@@ -88,6 +89,7 @@ def test_the_verb_takes_a_master(server: LocalBucket, monkeypatch: pytest.Monkey
     assert set(row["violations"].values()) == {0}
 
 
+@LONG
 def test_what_has_run_is_shown_though_another_path_s_job_fails(
     server: LocalBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from putifabsent import ConfigError
 from putifabsent.spark.timelines import TimelineSource, register
 from putifabsent.timeline import read
 from tests.spark import jobs
+from tests.spark.drivers import LONG
 from tests.spark.pages import run_page
 from tests.stub import FaultStub
 from tests.timeline.tables import Hudi, Paimon
@@ -253,6 +254,7 @@ def test_a_schema_of_something_else_is_refused(
 # --- the documentation
 
 
+@LONG
 def test_what_the_documentation_shows_runs(python: Path, tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs/how-to/timelines-spark.md"
     assert run_page(page, tmp_path, seconds=300, python=python) == 0
