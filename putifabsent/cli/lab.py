@@ -24,6 +24,7 @@ from putifabsent.cli.arguments import (
 )
 from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_table, write
 from putifabsent.errors import ConfigError
+from putifabsent.lab.demo import Race
 from putifabsent.lab.demo import run as race
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from putifabsent.lab.demo import Race
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.results import Result

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
@@ -32,15 +32,12 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
+from putifabsent.errors import ConfigError, Holder, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from rich.console import ConsoleOptions, RenderResult
-
-    from putifabsent.errors import Holder
 
 __all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "answering", "check_ending", "empty_table", "write"]
 

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
-from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, answering, check_ending, empty_table, write
+from putifabsent.doctor import Check, examine
 from putifabsent.doctor import Verdict as Health
-from putifabsent.doctor import examine
 from putifabsent.errors import ConfigError
 from putifabsent.shim.bucket_policy import bucket_policy
 from putifabsent.shim.policy import ENFORCED, Policy
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from putifabsent.backends.probe_cache import Verdict
-    from putifabsent.doctor import Check
 
 __all__ = ["doctor", "init", "policy", "probe"]
 

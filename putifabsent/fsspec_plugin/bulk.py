@@ -21,12 +21,11 @@ from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.formats.hudi import step_of
-from putifabsent.shim.names import Role
+from putifabsent.shim.names import Name, Role
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from putifabsent.shim.names import Name
 
 __all__ = [
     "ascending",

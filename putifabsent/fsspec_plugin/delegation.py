@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from putifabsent.fsspec_plugin.bulk import in_turn, rehearsed, waited_for
 from putifabsent.fsspec_plugin.instances import class_has
-from putifabsent.fsspec_plugin.steps import Call
+from putifabsent.fsspec_plugin.steps import Call, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
 Method = TypeVar("Method", bound="Callable[..., Any]")

@@ -20,14 +20,13 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from fsspec.transaction import Transaction
 
 from putifabsent.backends.body import Body, InMemory, write_all
-from putifabsent.backends.streaming_upload import FileBody
+from putifabsent.backends.streaming_upload import Ahead, FileBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from typing_extensions import Buffer
 
-    from putifabsent.backends.streaming_upload import Ahead
 
 __all__ = [
     "CompressedFile",

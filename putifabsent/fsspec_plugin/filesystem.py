@@ -33,7 +33,7 @@ from fsspec.utils import isfilelike
 
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.streaming_upload import FileBody
-from putifabsent.errors import ConfigError
+from putifabsent.errors import ConfigError, Holder
 from putifabsent.fsspec_plugin import many, opening, queries
 from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
 from putifabsent.fsspec_plugin.files import JointTransaction
@@ -51,7 +51,7 @@ from putifabsent.fsspec_plugin.mount import Deferring, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
-from putifabsent.fsspec_plugin.steps import Aside, Call
+from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
 from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
 
@@ -63,8 +63,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe import Verdict
-    from putifabsent.errors import Holder
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name

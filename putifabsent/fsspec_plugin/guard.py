@@ -17,37 +17,30 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation, Found, Refused
+from putifabsent.backends.base import Absent, Created, Creation, Found, Refused
 from putifabsent.backends.local_files import obstacle
-from putifabsent.backends.streaming_upload import FileBody, StagesAhead
-from putifabsent.errors import NameTaken
-from putifabsent.fsspec_plugin.hudi import rules_of
+from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
+from putifabsent.errors import Holder, NameTaken
+from putifabsent.fsspec_plugin.hudi import Hudi, rules_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
-from putifabsent.fsspec_plugin.mount import new_token
+from putifabsent.fsspec_plugin.mount import Mount, new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
 from putifabsent.fsspec_plugin.slots import Slots
-from putifabsent.fsspec_plugin.steps import Aside, Call, Decide
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps
 from putifabsent.shim import create as native
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import Absent, Created
     from putifabsent.backends.body import Body
-    from putifabsent.backends.streaming_upload import Ahead
-    from putifabsent.errors import Holder
-    from putifabsent.fsspec_plugin.hudi import Hudi
-    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.salts import Salts
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.inspection.commits import Commits
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Guard"]
 

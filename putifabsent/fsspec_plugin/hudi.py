@@ -16,13 +16,13 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Holder
+from putifabsent.backends.base import Absent, Created, Creation, Got, Holder
 from putifabsent.errors import InvalidTransition
-from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
@@ -31,20 +31,16 @@ from putifabsent.shim.formats.hudi_layout import other_layout, was_moved
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Get, Head
+from putifabsent.shim.requests import Get, Head, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Created, Creation, Got
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.reads import Details
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.formats.hudi import Step
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Hudi", "Table", "rules_of"]
 

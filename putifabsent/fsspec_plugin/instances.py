@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import fsspec
 from fsspec.config import apply_config
-from fsspec.spec import _Cached
+from fsspec.spec import AbstractFileSystem, _Cached
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.options import made_with, this_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from fsspec.spec import AbstractFileSystem
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.inspection.commits import Commits

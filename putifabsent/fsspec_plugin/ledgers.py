@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
-from putifabsent.fsspec_plugin.mount import new_token
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.mount import Mount, new_token
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
-from putifabsent.shim.ledger.facts import EVERY
+from putifabsent.shim.ledger.facts import EVERY, TurnName
 from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import removed
@@ -26,10 +26,7 @@ from putifabsent.shim.reading import removed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.fsspec_plugin.mount import Mount
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["Ledgers"]

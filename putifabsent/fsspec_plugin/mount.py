@@ -21,15 +21,15 @@ from weakref import WeakKeyDictionary
 
 from fsspec.asyn import _get_batch_size
 
-from putifabsent.backends.base import Creation
+from putifabsent.backends.base import Creation, Store
 from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.probe import BESIDE, NEEDED
+from putifabsent.backends.probe import BESIDE, NEEDED, Verdict
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.instances import lender, remember
-from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
+from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Together
+from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.stores import (
     arbiter_of,
     copies_safely,
@@ -44,7 +44,7 @@ from putifabsent.fsspec_plugin.stores import (
     verdicts_of,
 )
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
-from putifabsent.shim.agreement import NATIVE, agree, look_for_others
+from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
@@ -54,14 +54,9 @@ if TYPE_CHECKING:
 
     from fsspec.spec import AbstractFileSystem
 
-    from putifabsent.backends.base import Store
-    from putifabsent.backends.probe import Verdict
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.files import JointTransaction
-    from putifabsent.fsspec_plugin.options import Options
-    from putifabsent.fsspec_plugin.steps import Step, Steps
     from putifabsent.fsspec_plugin.stores import Remade
-    from putifabsent.shim.agreement import Terms
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request

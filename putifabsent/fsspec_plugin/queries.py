@@ -18,13 +18,12 @@ from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.bulk import waited_for
 from putifabsent.fsspec_plugin.delegation import in_both_colours, refuse_signed_write
 from putifabsent.fsspec_plugin.paths import each_of, hide, is_state
-from putifabsent.fsspec_plugin.steps import Call, Either
+from putifabsent.fsspec_plugin.steps import Call, Either, Steps
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-    from putifabsent.fsspec_plugin.steps import Steps
 
 __all__ = [
     "cat", "cat_file", "cat_ranges", "checksum", "created", "du", "exists", "expand_path", "expanding",

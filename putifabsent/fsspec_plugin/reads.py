@@ -20,17 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Described, Describes, Found, Got
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.paths import each_of, hide, is_state, renamed
-from putifabsent.fsspec_plugin.steps import Call, Decide, Either
+from putifabsent.fsspec_plugin.steps import Call, Decide, Either, Steps
 from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.mount import Mount
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.reading import Located

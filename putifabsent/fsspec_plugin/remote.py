@@ -16,9 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Found
+from putifabsent.backends.base import Absent, Found
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.shim.create import age_of
@@ -27,21 +27,17 @@ from putifabsent.shim.formats.hudi_layout import refuse_move
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
-from putifabsent.shim.names import Role
+from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.backends.base import Absent
-    from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
-    from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Admission", "Remote", "Taken"]
 

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.fsspec_plugin.paths import each_of, is_state
-from putifabsent.fsspec_plugin.steps import Call, Decide, Together
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps, Together
 from putifabsent.shim.agreement import state_of_record
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
-from putifabsent.shim.names import states_at
+from putifabsent.shim.names import Name, states_at
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Walk
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.mount import Mount
-    from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.names import Name
 
 __all__ = ["Removals"]
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.backends.base import Holder
 from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.paths import renamed
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats import hudi_salt
 from putifabsent.shim.formats.hudi import step_of
-from putifabsent.shim.ledger.facts import Opened
+from putifabsent.shim.ledger.facts import Completion, Opened
 from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.hudi import Hudi
     from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.reads import Details
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 

@@ -25,13 +25,13 @@ import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import Absent, Refused
+from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed, PutOutcome, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin.mount import Cache
-from putifabsent.fsspec_plugin.steps import Aside, Decide
-from putifabsent.shim.formats.hudi_sets import Inserts, Part, meet
+from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
+from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, meet
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Get, List, Pause, Put
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from putifabsent.backends.base import Creation, Entry, Got, Listed, PutOutcome
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.formats.hudi_sets import WriteSet
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["LIFELESS", "Asker", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
 

@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from putifabsent.backends.base import ConditionalCopy
+from putifabsent.backends.base import ConditionalCopy, Store
 from putifabsent.backends.circuit_breaker import RestingLock
-from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
-from putifabsent.backends.registries import Lock
+from putifabsent.backends.probe import CREATES, NEEDED, Verdict, verdicts_for
+from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import Terms
-from putifabsent.shim.arbiter import Balloting, Claiming, Locking
+from putifabsent.shim.arbiter import Arbiter, Balloting, Claiming, Locking
 from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
 from putifabsent.shim.schemes import KINDS, SCHEMES
 
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fsspec.spec import AbstractFileSystem
-
-    from putifabsent.backends.base import Store
-    from putifabsent.backends.probe import Verdict
-    from putifabsent.backends.registries import Claims
-    from putifabsent.shim.arbiter import Arbiter
 
     Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
 

@@ -20,22 +20,20 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.slots import LIFELESS, Asker, Slots, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, List
+from putifabsent.shim.requests import Get, List, Protocol
 from putifabsent.timeline.files import content_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.backends.base import Creation, Entry, Got, Listed
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Opened, State
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Begins", "Tower"]
 

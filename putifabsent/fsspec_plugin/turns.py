@@ -10,26 +10,23 @@ import time
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import Fenced
-from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.steps import Decide, Steps
 from putifabsent.fsspec_plugin.telemetry import observe_wait
 from putifabsent.shim.ledger import turns
-from putifabsent.shim.ledger.facts import LONGEST_LEASE
+from putifabsent.shim.ledger.facts import LONGEST_LEASE, TurnName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from putifabsent.errors import ConfigError
@@ -27,7 +27,6 @@ from putifabsent.lab.servers import LocalBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from multiprocessing.connection import Connection
 
 __all__ = ["Race", "StoreName", "race", "run"]
 

@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate.running import Plan, Tally
 from putifabsent.lab.stress.journal import Operation
-from putifabsent.lab.stress.results import SCHEMA, table_of
-from putifabsent.lab.stress.rules import judge_on_spark
+from putifabsent.lab.stress.results import SCHEMA, Result, table_of
+from putifabsent.lab.stress.rules import Violation, judge_on_spark
 from putifabsent.lab.stress.running import Ground, Stress, obeyed
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Orders
-    from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.rules import Violation
 
 __all__ = ["SETTINGS", "judge_on", "session_at", "simulate", "simulate_on", "stress_on", "stressing"]
 

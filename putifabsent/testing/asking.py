@@ -17,20 +17,16 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 import pytest
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.base import Created, Exists, Found, Got, Staged, Written
+from putifabsent.backends.base import Created, Creation, Exists, Found, Got, Holder, Staged, Store, Written
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage
-from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage, perform, perform_async
-from putifabsent.testing.races import creation_of
+from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock
+from putifabsent.shim.requests import Complete, Create, Discard, Head, Request, Stage, perform, perform_async
+from putifabsent.testing.races import Attempt, creation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Creation, Holder, Store
     from putifabsent.backends.counters import Counter
-    from putifabsent.backends.registries import Claims, Lock
-    from putifabsent.shim.requests import Request
-    from putifabsent.testing.races import Attempt
 
 __all__ = [
     "COLOURS",

@@ -12,8 +12,10 @@ import pytest
 
 from putifabsent.backends.registries import (
     Absent,
+    Claim,
     Claimed,
     ClaimPage,
+    Claims,
     Forgotten,
     FoundClaim,
     Maybe,
@@ -35,7 +37,6 @@ from putifabsent.testing.asking import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.registries import Claim, Claims
 
 __all__ = ["ClaimsTests", "LostClaimTests"]
 

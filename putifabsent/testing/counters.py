@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
-from putifabsent.backends.counters import LARGEST, Advanced
+from putifabsent.backends.counters import LARGEST, Advanced, Counter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.counters import Counter
 
 __all__ = ["CounterTests", "LostCounterTests"]
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from putifabsent.shim.requests import Both, Pause
 from putifabsent.testing.fingerprints import fingerprint
@@ -34,7 +34,6 @@ from putifabsent.testing.fingerprints import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
     from random import Random
-    from typing import Protocol
 
     class World(Protocol):
         """What requests are applied to; a state is any value that can be hashed."""

@@ -12,14 +12,13 @@ from datetime import date, timedelta
 from enum import Enum
 from functools import cache
 from itertools import count
-from types import FunctionType, GeneratorType, MethodType
+from types import CodeType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
-    from types import CodeType
 
 __all__ = ["fingerprint"]
 

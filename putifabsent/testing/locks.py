@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
-from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Refused, Released, TryAgain
+from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
 from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
-
-if TYPE_CHECKING:
-    from putifabsent.backends.registries import Lock
 
 __all__ = ["LockTests", "LostLockTests"]
 

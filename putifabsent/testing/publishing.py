@@ -14,8 +14,10 @@ from putifabsent.backends.base import (
     Absent,
     ConditionalCopy,
     Created,
+    Creation,
     Deleted,
     Exists,
+    Holder,
     Listed,
     Maybe,
     Refused,
@@ -24,15 +26,13 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Publish, Put
-from putifabsent.testing.asking import created, held, together, won
+from putifabsent.testing.asking import Around, Ask, created, held, together, won
 from putifabsent.testing.races import creation_of, race
 from putifabsent.testing.stores import BODIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Creation, Holder
-    from putifabsent.testing.asking import Around, Ask
 
 __all__ = ["ConditionalCopyTests", "PublishTests"]
 

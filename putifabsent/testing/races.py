@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from putifabsent.backends.base import (
     STATE_FOLDER,
+    CompleteOutcome,
     Created,
     Creation,
     Exists,
@@ -35,10 +36,8 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from multiprocessing.connection import Connection
 
-    from putifabsent.backends.base import CompleteOutcome
 
 __all__ = [
     "Attempt",

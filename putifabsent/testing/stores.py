@@ -25,6 +25,7 @@ from putifabsent.backends.base import (
     Listed,
     Refused,
     Staged,
+    Store,
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import (
@@ -60,7 +61,6 @@ from putifabsent.testing.races import creation_of, race, through_made_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Store
 
 __all__ = ["SharedStoreTests", "StoreTests"]
 

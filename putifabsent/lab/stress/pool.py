@@ -25,14 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.stress.journal import Journal, Operation, host
+from putifabsent.lab.stress.journal import Action, Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from putifabsent.lab.stress.journal import Action
 
 __all__ = ["FAULTS", "Orders", "Stress"]
 

@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from putifabsent.lab.stress.journal import Operation
-from putifabsent.lab.stress.rules import PROMISES, count
+from putifabsent.lab.stress.rules import PROMISES, Violation, count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from putifabsent.lab.stress.paths import Contender
-    from putifabsent.lab.stress.rules import Violation
 
 __all__ = [
     "COLUMNS",

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
-from putifabsent.lab.stress.paths import Guarded, endpoint_of
+from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import FAULTS, Orders, Stress
 from putifabsent.lab.stress.results import Result, figures, table_of
-from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.rules import Violation, judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
-    from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.paths import Path as StorePath
-    from putifabsent.lab.stress.rules import Violation
 
 __all__ = ["FAULTS", "Ground", "Stress", "obeyed", "run"]
 

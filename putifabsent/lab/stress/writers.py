@@ -16,13 +16,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from putifabsent.errors import Fenced, OutcomeUnknown, unknown_of
-from putifabsent.lab.stress.journal import Operation, body, host, offered_in
+from putifabsent.lab.stress.journal import Journal, Operation, Outcome, Purpose, body, host, offered_in
 from putifabsent.shim.formats import hudi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.lab.stress.journal import Journal, Outcome, Purpose
     from putifabsent.lab.stress.paths import Path
 
 __all__ = ["WORKLOADS", "Workload", "Writer", "failed"]
