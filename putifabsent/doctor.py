@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Verdict", "examine"]
 
-_SECONDS = 5.0
-"""How long any one answer is waited for."""
+_SECONDS = 5.0  # how long any one answer is waited for
 
 _DRIFT = 5.0
 _REFUSED_SKEW = 900.0
@@ -82,10 +81,8 @@ class Check:
 
     subject: str
     verdict: Verdict
-    found: str
-    """What was seen; never a credential."""
-    do: str = ""
-    """What to do about it; empty where nothing is to be done."""
+    found: str  # what was seen; never a credential
+    do: str = ""  # what to do about it; empty where nothing is to be done
 
 
 class _Answer(NamedTuple):

@@ -41,8 +41,7 @@ __all__ = ["demo", "simulate", "stress"]
 
 _WRITERS = re.compile(r"(-?\d+)(?:-(\d+))?", re.ASCII)
 _PERCENT = re.compile(r"(-?\d+(?:\.\d+)?) ?%", re.ASCII)
-_ERRORS = 3
-"""Kinds of them that are shown of each run, the most frequent ones."""
+_ERRORS = 3  # kinds of them that are shown of each run, the most frequent ones
 
 
 class Ground(str, Enum):

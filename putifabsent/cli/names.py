@@ -34,10 +34,8 @@ class Explained:
     address: str
     name: Name
     checked: bool = False
-    found: str | None = None
-    """The evidence that a check came upon."""
-    against: str | None = None
-    """What shows that another format keeps it."""
+    found: str | None = None  # the evidence that a check came upon
+    against: str | None = None  # what shows that another format keeps it
 
     @property
     def guarded(self) -> bool | None:

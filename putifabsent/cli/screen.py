@@ -44,11 +44,9 @@ __all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "answering", "check_endin
 # Into a file or a pipe, where no line width is known.
 _WIDTH = 160
 
-_BETWEEN = 3
-"""From a column of a table to the next."""
+_BETWEEN = 3  # from a column of a table to the next
 
-_SECONDS = 10
-"""Between two lines of progress, where no bar can be drawn."""
+_SECONDS = 10  # between two lines of progress, where no bar can be drawn
 
 _FIRST_PART = 20
 """A twentieth, from which on there is an estimate: what comes first takes longer than the rest."""

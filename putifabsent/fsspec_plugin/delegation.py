@@ -59,8 +59,7 @@ HANDED_ON = frozenset({
     "split_path",
 })  # fmt: skip
 
-_OF_FSSPEC = {"storage_args", "storage_options"}
-"""What fsspec gives each filesystem that it has made."""
+_OF_FSSPEC = {"storage_args", "storage_options"}  # what fsspec gives each filesystem that it has made
 
 _READING = {"get_object", "head_object", "GET", "HEAD"}
 

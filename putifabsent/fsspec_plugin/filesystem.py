@@ -94,13 +94,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
         As for every fsspec filesystem.
 
-    Attributes
-    ----------
-    mount
-        The wrapped filesystem, its store and its arbiter.
-    guard
-        What says what becomes of a name.
-
     Examples
     --------
     >>> import fsspec
@@ -113,8 +106,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
     _loop: asyncio.AbstractEventLoop | None
-    mount: Mount
-    guard: Guard
+    mount: Mount  # the wrapped filesystem, its store and its arbiter
+    guard: Guard  # what says what becomes of a name
     root_marker = ""
     transaction_type = JointTransaction
     _intrans = Deferring()

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Guard"]
 
-_AT_ONCE = 2**17
-"""Bytes; to look at more takes a millisecond and longer, for which a loop is not held up."""
+_AT_ONCE = 2**17  # bytes; to look at more takes a millisecond and longer, for which a loop is not held up
 
 
 class Guard:

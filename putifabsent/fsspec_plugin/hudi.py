@@ -49,18 +49,10 @@ _JUDGED = (Role.INSTANT, Role.SLICE)
 
 
 class Table(NamedTuple):
-    """A table that has a ledger.
+    """A table that has a ledger."""
 
-    Attributes
-    ----------
-    name
-        A name of it, which shows its root.
-    version
-        Of its layout.
-    """
-
-    name: Name
-    version: int
+    name: Name  # a name of it, which shows its root
+    version: int  # of its layout
 
 
 def rules_of(mount: Mount, guard: Guard) -> Hudi | None:

@@ -28,8 +28,7 @@ _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",
 }  # fmt: skip
-SALTED = ("slices", "keep-both")
-"""With these, Hudi's files have the session in their names."""
+SALTED = ("slices", "keep-both")  # with these, Hudi's files have the session in their names
 _FLAGS = {"true": True, "false": False}
 _BY_PROTOCOL = {"s3": {"profile"}}
 

@@ -156,15 +156,9 @@ def _is_wrapped_class_s(cls: Any, name: str) -> bool:
 
 
 class ByProtocol(_Guarded, metaclass=StandsFor):
-    """A guarded filesystem that takes the wrapped one's options as its own.
+    """A guarded filesystem that takes the wrapped one's options as its own."""
 
-    Attributes
-    ----------
-    wraps
-        Of :data:`_WRAPPED`.
-    """
-
-    wraps: ClassVar[str]
+    wraps: ClassVar[str]  # a key of _WRAPPED
 
     def __init__(self, *by_position: Any, **options: Any) -> None:
         own, others = split(named(self._class_to_wrap(), by_position, options))

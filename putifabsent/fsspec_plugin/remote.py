@@ -43,37 +43,21 @@ __all__ = ["Admission", "Remote", "Taken"]
 
 
 class Admission(NamedTuple):
-    """What a plain write is, for who does it by itself.
+    """What a plain write is, for who does it by itself."""
 
-    Attributes
-    ----------
-    guarded
-        It is a create, and nobody is known to hold the name: :meth:`Remote.create_as` decides.
-    at
-        Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
-    also
-        A regular expression, for all of a path. What it matches is admitted just so: the slices in the same
-        folder of an instant that is this session's. None: nothing else is.
-    """
-
-    guarded: bool
+    guarded: bool  # it is a create, and nobody is known to hold the name: :meth:`Remote.create_as` decides
+    # Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
     at: str | None = None
+    # A regular expression, for all of a path. What it matches is admitted just so: the slices in the same
+    # folder of an instant that is this session's. None: nothing else is.
     also: str | None = None
 
 
 class Taken(NamedTuple):
-    """What became of asking for a turn.
+    """What became of asking for a turn."""
 
-    Attributes
-    ----------
-    turn
-        What it is called; None: it was not taken.
-    behind
-        Who is to be waited for, in words.
-    """
-
-    turn: str | None
-    behind: str | None = None
+    turn: str | None  # what it is called; None: it was not taken
+    behind: str | None = None  # who is to be waited for, in words
 
 
 class Remote:

@@ -44,16 +44,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LIFELESS", "Asker", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
 
-LIFELESS = 60.0
-"""Seconds without a new entry after which its waiter is taken for dead."""
+LIFELESS = 60.0  # seconds without a new entry after which its waiter is taken for dead
 
 _WRITTEN_EACH = 15.0
 _DIGITS = 10
-_REST = 600.0
-"""Seconds for which nothing is removed where that was refused."""
+_REST = 600.0  # seconds for which nothing is removed where that was refused
 
-_MOVES = 8
-"""So often one who comes takes another place, behind others that have come at the same time."""
+_MOVES = 8  # so often one who comes takes another place, behind others that have come at the same time
 
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there. Behind so many others they are as long from the first."""
@@ -93,25 +90,15 @@ class Watch:
 
 
 class Waiter(NamedTuple):
-    """Somebody who waits, as its entry says.
+    """Somebody who waits, as its entry says."""
 
-    Attributes
-    ----------
-    session, thread
-        Whose it is; empty: its entry is gone, or says nothing.
-    wants
-        What it is about to write.
-    behind
-        The entries that it saw before its own.
-    after
-        The number of the ledger's last record when it came; None: it did not look.
-    """
-
+    # session, thread: whose it is; empty: its entry is gone, or says nothing.
     session: str = ""
     thread: str = ""
+    # What it is about to write.
     wants: WriteSet = {}  # noqa: RUF012 - nobody changes it
-    behind: frozenset[str] = frozenset()
-    after: int | None = None
+    behind: frozenset[str] = frozenset()  # the entries that it saw before its own
+    after: int | None = None  # the number of the ledger's last record when it came; None: it did not look
 
 
 class Asker(NamedTuple):

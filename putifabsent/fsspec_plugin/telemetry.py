@@ -40,11 +40,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-METRICS = "opentelemetry.metrics"
-"""Whoever sets a meter provider has imported it."""
+METRICS = "opentelemetry.metrics"  # whoever sets a meter provider has imported it
 
-MANY_ROUNDS = 5
-"""Whoever stands for a name so often meets others all the time, and waits more than it asks."""
+MANY_ROUNDS = 5  # whoever stands for a name so often meets others all the time, and waits more than it asks
 
 
 def observe(

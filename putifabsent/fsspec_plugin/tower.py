@@ -55,18 +55,11 @@ _LIFELESS = 120.0
 
 
 class Begins(NamedTuple):
-    """What somebody is about to begin.
+    """What somebody is about to begin."""
 
-    Attributes
-    ----------
-    clusters
-        Whether it is a clustering, whose plan may be of any file group; else it is a commit.
-    commits
-        Clusterings are planned after so many commits.
-    """
-
+    # Whether it is a clustering, whose plan may be of any file group; else it is a commit.
     clusters: bool = False
-    commits: int = 0
+    commits: int = 0  # clusterings are planned after so many commits
 
 
 class Tower:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Turn", "taken", "turns_held", "with_turns"]
 
 _BEATS_A_LEASE = 3
-_PATIENCE = 5.0
-"""Seconds that somebody waits at most who is interrupted, so that others need not."""
+_PATIENCE = 5.0  # seconds that somebody waits at most who is interrupted, so that others need not
 
 _log = logging.getLogger(__name__)
 _held: ContextVar[Mapping[str, TurnName]] = ContextVar("_held", default=MappingProxyType({}))

@@ -51,18 +51,12 @@ class Race:
 
     path: Literal["stock", "putifabsent"]
     store: StoreName
-    acknowledged: int
-    """Commits that returned to their writer without an error."""
-    readable: int
-    """Those of them that an unmodified pypaimon reads back, every row."""
-    lost: int
-    """The others."""
-    seconds: float
-    """From the start signal to the last writer's end."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """What else happened, and how often."""
-    repeated: int = 0
-    """Commits, acknowledged or not, of which a row is there more than once."""
+    acknowledged: int  # commits that returned to their writer without an error
+    readable: int  # those of them that an unmodified pypaimon reads back, every row
+    lost: int  # the others
+    seconds: float  # from the start signal to the last writer's end
+    errors: dict[str, int] = field(default_factory=dict)  # what else happened, and how often
+    repeated: int = 0  # commits, acknowledged or not, of which a row is there more than once
 
 
 def run(

@@ -33,14 +33,10 @@ _BACKLOG = 1024
 class Fault:
     """What goes wrong with one request."""
 
-    applies: bool
-    """Whether the server gets it. If so, it has answered before the client sees anything."""
-    says: bytes = b""
-    """What is answered instead; nothing: the connection is closed."""
-    late: bool = False
-    """Whether it is closed only when the proxy ends."""
-    resets: bool = False
-    """Whether it is reset instead, which clients tell by another error."""
+    applies: bool  # whether the server gets it. If so, it has answered before the client sees anything.
+    says: bytes = b""  # what is answered instead; nothing: the connection is closed
+    late: bool = False  # whether it is closed only when the proxy ends
+    resets: bool = False  # whether it is reset instead, which clients tell by another error
 
 
 LOST_ANSWER = Fault(applies=True)
@@ -59,25 +55,19 @@ def reset(connection: asyncio.WriteTransport) -> None:
 class Request:
     """One request as it arrived."""
 
-    kind: str
-    """The word that schedules know it by: a method, a command, an operation."""
-    data: bytes
-    """All of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept."""
+    kind: str  # the word that schedules know it by: a method, a command, an operation
+    data: bytes  # all of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept.
 
 
 class _Protocol(NamedTuple):
     """As much of a protocol as it takes to find its requests."""
 
-    kinds: Callable[[bytes], list[str]]
-    """Of the requests that begin in what a client has sent at once."""
-    head_ends: bytes = b""
-    """What must be there before their kinds are known."""
-    is_whole: Callable[[bytes], bool] = bool
-    """Whether all of a request is there."""
+    kinds: Callable[[bytes], list[str]]  # of the requests that begin in what a client has sent at once
+    head_ends: bytes = b""  # what must be there before their kinds are known
+    is_whole: Callable[[bytes], bool] = bool  # whether all of a request is there
     is_interim: Callable[[bytes], bool] = lambda _: False
     """Whether what the server has sent is no answer, and has none behind it."""
-    alternates: bool = False
-    """Whether whatever comes before an answer is more of the same request."""
+    alternates: bool = False  # whether whatever comes before an answer is more of the same request
 
 
 def _is_whole(data: bytes) -> bool:

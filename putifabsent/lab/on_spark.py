@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["SETTINGS", "judge_on", "session_at", "simulate", "simulate_on", "stress_on", "stressing"]
 
 _PARTS = 8
-_TASKS_A_CORE = 4
-"""So that the last ones to end are not waited for by all others."""
+_TASKS_A_CORE = 4  # so that the last ones to end are not waited for by all others
 _COUNTED = "cell long, collisions long, runs long"
 SETTINGS = {
     # A second attempt would find the names of the first one, and not the outcomes of that.

@@ -128,17 +128,10 @@ class Ask:
     """Performs requests on a store, in one of its two colours.
 
     Asynchronous ones run in fsspec's own loop, as the filesystems' do.
-
-    Attributes
-    ----------
-    store
-        Which store is called.
-    colour
-        Whether by its methods or by their asynchronous twins.
     """
 
-    store: Store
-    colour: Literal["sync", "async"]
+    store: Store  # which store is called
+    colour: Literal["sync", "async"]  # whether by its methods or by their asynchronous twins
 
     def __call__(self, request: Request) -> Any:
         """Return the outcome of ``request``."""

@@ -64,8 +64,7 @@ class ClaimsTests(InBothColours):
     loop that ends with the call.
     """
 
-    several_pages: ClassVar[int] = 300
-    """Claims of 4200 bytes each that make more than one page."""
+    several_pages: ClassVar[int] = 300  # claims of 4200 bytes each that make more than one page
     # What a careless registry takes for one another, or for a key of its own. Each must be kept, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "PLAIN", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "~", "a~1~b",

@@ -38,15 +38,10 @@ def _die() -> None:
 
 
 class Will(NamedTuple):
-    """What a doomed writer is to do before it dies.
+    """What a doomed writer is to do before it dies."""
 
-    Attributes
-    ----------
-    operation
-        ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
-        was put under ``<name>~salt``.
-    """
-
+    # ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
+    # was put under ``<name>~salt``.
     operation: str
     name: str
     body: bytes
@@ -72,19 +67,11 @@ class Will(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A protocol that a doomed writer is to run.
+    """A protocol that a doomed writer is to run."""
 
-    Attributes
-    ----------
-    make
-        Makes the protocol, in the writer's process; it must pickle.
-    act
-        What it does before the chosen step.
-    """
-
-    make: Callable[[], Protocol[Any]]
+    make: Callable[[], Protocol[Any]]  # makes the protocol, in the writer's process; it must pickle
     deadline: float
-    act: Callable[[], None] = _die
+    act: Callable[[], None] = _die  # what it does before the chosen step
 
     def live(self, make: Callable[[], Store], _: frozenset[str], last: int) -> int:
         """Run it, and return how many steps that took; act before the ``last``."""

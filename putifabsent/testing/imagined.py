@@ -47,8 +47,7 @@ __all__ = [
     "Things",
 ]
 
-LOST = ConnectionError("the answer was lost")
-"""One for all: outcomes must compare equal where they are."""
+LOST = ConnectionError("the answer was lost")  # one for all: outcomes must compare equal where they are
 
 # No name of anybody's begins like this.
 _UPLOADS = "/uploads"
@@ -221,8 +220,7 @@ class _Beside:
     """A store, and something beside it whose keys are no names of its objects."""
 
     reads: ClassVar[tuple[type, ...]] = ()
-    writes: ClassVar[tuple[type, ...]]
-    """The requests that are not the store's."""
+    writes: ClassVar[tuple[type, ...]]  # the requests that are not the store's
 
     def __init__(self, store: ImaginedStore) -> None:
         self.store = store

@@ -45,8 +45,7 @@ class PublishTests:
     large: ClassVar[int] = 2**20
     """Bytes, as for ``StoreTests``. One byte more than the store's ``largest_put`` is tested as well, if that
     is no more than this."""
-    deletions: ClassVar[int] = 100
-    """How often a publication is raced with the deletion of its source."""
+    deletions: ClassVar[int] = 100  # how often a publication is raced with the deletion of its source
 
     # --- putting
 

@@ -69,27 +69,20 @@ class Raced:
     """What came of one name."""
 
     name: str
-    winners: tuple[int, ...]
-    """The writers, by number, whose creation was acknowledged."""
-    losers: int
-    """How many got the answer that it exists."""
-    errors: tuple[str, ...]
-    """What the others got."""
+    winners: tuple[int, ...]  # the writers, by number, whose creation was acknowledged
+    losers: int  # how many got the answer that it exists
+    errors: tuple[str, ...]  # what the others got
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
     """What came of a race."""
 
-    names: tuple[Raced, ...]
-    """Each name's outcome, in the order of the race."""
+    names: tuple[Raced, ...]  # each name's outcome, in the order of the race
     writers: int
-    size: int
-    """Bytes of each body."""
-    seconds: float
-    """From the start of the first writer to the end of the last."""
-    failures: tuple[str, ...] = ()
-    """Processes that could not take part, and why."""
+    size: int  # bytes of each body
+    seconds: float  # from the start of the first writer to the end of the last
+    failures: tuple[str, ...] = ()  # processes that could not take part, and why
 
     @property
     def errors(self) -> tuple[str, ...]:

@@ -92,10 +92,8 @@ class StoreTests:
     version is atomic is not tested: only luck would find it out.
     """
 
-    large: ClassVar[int] = 2**20
-    """Bytes of a large body: more than one part of the store's uploads."""
-    several_pages: ClassVar[int] = 1001
-    """Names in one folder: more than a page of the store's listings."""
+    large: ClassVar[int] = 2**20  # bytes of a large body: more than one part of the store's uploads
+    several_pages: ClassVar[int] = 1001  # names in one folder: more than a page of the store's listings
     # What a careless client changes on the way. Each must be created as it is, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "%2e", "50%", "#1",

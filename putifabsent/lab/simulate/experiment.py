@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "RUNS", "Cell", "Experiment", "Published", "published", "read"]
 
 COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
-RUNS = 1_000
-"""Of each published cell."""
-_LONGEST = 10**15
-"""Milliseconds: no timestamp comes near the end of 64 bits."""
-_MOST = 2**26
-"""Timestamps of one run, all of which are in memory at once: half a gibibyte."""
+RUNS = 1_000  # of each published cell
+_LONGEST = 10**15  # milliseconds: no timestamp comes near the end of 64 bits
+_MOST = 2**26  # timestamps of one run, all of which are in memory at once: half a gibibyte
 
 
 @dataclass(frozen=True, order=True)
@@ -34,11 +31,6 @@ class Experiment:
     or take up to the jitter. Its last one is the first at or past the end of the duration. All of that is
     drawn evenly, and by each writer for itself.
 
-    Attributes
-    ----------
-    jitter
-        Less than the interval, so that a writer never collides with itself.
-
     Raises
     ------
     ConfigError
@@ -47,7 +39,7 @@ class Experiment:
 
     writers: int
     interval: int
-    jitter: int
+    jitter: int  # less than the interval, so that a writer never collides with itself
     duration: int
 
     def __post_init__(self) -> None:
@@ -81,16 +73,10 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of an experiment's runs.
-
-    Attributes
-    ----------
-    tally
-        How many runs had 0, 1, 2, ... collisions; its last number is not 0.
-    """
+    """What came of an experiment's runs."""
 
     experiment: Experiment
-    tally: tuple[int, ...]
+    tally: tuple[int, ...]  # how many runs had 0, 1, 2, ... collisions; its last number is not 0
 
     @property
     def runs(self) -> int:

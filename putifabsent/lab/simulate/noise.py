@@ -37,8 +37,7 @@ __all__ = [
 ]
 
 
-ENOUGH = 100
-"""Runs of a cell; of fewer, noise explains whatever comes out."""
+ENOUGH = 100  # runs of a cell; of fewer, noise explains whatever comes out
 LEVEL = 0.999
 """How sure it is that cells of the same writers are not called different, all comparisons together."""
 

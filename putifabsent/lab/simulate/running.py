@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Tally", "collisions", "runs", "simulate", "timestamps"]
 
-_RUNS = 250
-"""Those of a share. Its seed hangs on it: another number would give other results."""
-_AT_ONCE = 2**18
-"""Timestamps that are worked on together: few enough for a processor's cache."""
-_MERGED = 7
-"""Writers whose timestamps are merged, not sorted."""
+_RUNS = 250  # those of a share. Its seed hangs on it: another number would give other results.
+_AT_ONCE = 2**18  # timestamps that are worked on together: few enough for a processor's cache
+_MERGED = 7  # writers whose timestamps are merged, not sorted
 
 
 class Tally(NamedTuple):

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Contender", "Path", "endpoint_of", "guarded", "stock_of"]
 
-_LEASE = 2.0
-"""Seconds: paused writers are to lose their turns in a run of minutes."""
+_LEASE = 2.0  # seconds: paused writers are to lose their turns in a run of minutes
 _WAIT = 20.0
 
 

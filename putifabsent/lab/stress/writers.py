@@ -28,8 +28,7 @@ __all__ = ["WORKLOADS", "Workload", "Writer", "failed"]
 
 _TRIES = 4
 _REST_SECONDS = 1.0
-_LOOKS_BACK = 0.3
-"""How often a writer reads an old commit again."""
+_LOOKS_BACK = 0.3  # how often a writer reads an old commit again
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,7 @@ class _Numbered:
     first: ClassVar[int]
     form: ClassVar[str]
     numbered: ClassVar[re.Pattern[str]]
-    laid: ClassVar[str] = ""
-    """What the table has from its beginning."""
+    laid: ClassVar[str] = ""  # what the table has from its beginning
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -196,8 +194,7 @@ class Hudi:
     is the last, and its own follows on that one.
     """
 
-    _GRAIN = 50
-    """Milliseconds from one instant of a clock to its next."""
+    _GRAIN = 50  # milliseconds from one instant of a clock to its next
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
