@@ -94,19 +94,9 @@ class _Answer(NamedTuple):
 def examine(url: str | None = None, *, address: str | None = None, **options: Any) -> Iterator[Check]:
     """Look at this machine, and at a store; a check as soon as it is done.
 
-    Parameters
-    ----------
-    url
-        Where a table is, or is going to be: a guarded address, or a plain one. None: no store is looked at.
-    address
-        Where the coordination service is, or several with commas between; by default as in Spark's defaults.
-    options
-        Of the mount of ``url``, and of the filesystem that it wraps.
-
-    Raises
-    ------
-    ConfigError
-        An option is wrong.
+    ``url`` is where a table is, or is going to be; None: no store is looked at. ``address`` is where the
+    coordination service is, or several with commas between; by default as in Spark's defaults. The options
+    are of the mount, and of the filesystem that it wraps; ``ConfigError``: one of them is wrong.
     """
     yield Check("putifabsent", Verdict.OK, f"{__version__}, Python {platform.python_version()}")
     yield from _packages()
@@ -471,13 +461,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _ask(method: str, url: str, *, direct: bool = False, **headers: str) -> _Answer:
-    """Send one request, past all proxies if it is ``direct``; any status is an answer.
-
-    Raises
-    ------
-    OSError
-        There is none.
-    """
+    """Send one request, past all proxies if it is ``direct``; any status is an answer, none ``OSError``."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise OSError(f"{url} is no address of HTTP")
     handlers: list[Any] = [_NoRedirect, *([urllib.request.ProxyHandler({})] if direct else [])]

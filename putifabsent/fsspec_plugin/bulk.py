@@ -116,10 +116,7 @@ _bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)
 def join() -> Bulk | None:
     """Say, within a creation, that it is under way; return the call that it belongs to, if there is one.
 
-    Raises
-    ------
-    asyncio.CancelledError
-        That call is over.
+    If that call is over, the creation is cancelled.
     """
     bulk = _bulk.get()
     if bulk is not None:
@@ -141,19 +138,8 @@ def ascending(
 ) -> tuple[list[T], list[list[Any]]]:
     """Put the numbered names among ``items`` into ascending order; the others keep their places.
 
-    Parameters
-    ----------
-    items
-        What is to be created.
-    target_of
-        Says under which name an item is to be created.
-    number_of
-        Says a name's series and its number in it; None for a name that has none.
-
-    Returns
-    -------
-    tuple
-        The items, and the names of each series.
+    Of each item ``target_of`` says the name; ``number_of`` says a name's series and its number in it, None
+    where it has none. Returned are the items, and the names of each series.
     """
     series: dict[Any, list[tuple[Any, int]]] = {}
     for place, item in enumerate(items):

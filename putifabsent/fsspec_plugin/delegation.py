@@ -67,10 +67,7 @@ _READING = {"get_object", "head_object", "GET", "HEAD"}
 def delegated(fs: GuardedFileSystem, name: str) -> Any:
     """Return a public name of the wrapped filesystem, or the asynchronous method of one.
 
-    Raises
-    ------
-    AttributeError
-        It has none, or one that may write guarded names.
+    ``AttributeError``: it has none, or one that may write guarded names.
     """
     public = name.removeprefix("_")
     if name in RENAMES and hasattr(fs.fs, name):

@@ -223,10 +223,7 @@ class GuardedFile(io.BufferedIOBase):
     def finish(self) -> None:
         """Say that all has been written: closing creates the name, whatever is being handled.
 
-        Raises
-        ------
-        ValueError
-            Its transaction has ended before.
+        ``ValueError``: its transaction has ended before.
         """
         if self._outlived:
             msg = f"{self.path}: its transaction ended before it was closed: it was discarded"
@@ -238,14 +235,9 @@ class GuardedFile(io.BufferedIOBase):
         self._outlived = not self.closed
 
     def commit(self) -> None:
-        """Create the name from what was written.
+        """Create the name from what was written, or raise as the creation does.
 
-        Raises
-        ------
-        NameTaken, OutcomeUnknown, OSError
-            As the creation says.
-        ValueError
-            It is still open: a text layer above may hold its last bytes.
+        ``ValueError``: it is still open, and a text layer above may hold its last bytes.
         """
         if not self._pending:
             return
@@ -439,15 +431,7 @@ class CompressedFile(io.BufferedIOBase):
 
 
 class ReadOnlyBytes(io.BytesIO):
-    """The bytes of a name, open for reading, where the store would hand out the object itself.
-
-    Parameters
-    ----------
-    path
-        The full name.
-    data
-        Its bytes.
-    """
+    """The bytes of a name, open for reading, where the store would hand out the object itself."""
 
     mode = "rb"
 
@@ -497,10 +481,7 @@ class JointTransaction(Transaction):
     def start(self) -> None:
         """Defer what either filesystem opens here from now on, and nothing that others open.
 
-        Raises
-        ------
-        ValueError
-            Another is under way: what that has deferred would be forgotten.
+        ``ValueError``: another is under way, and what that has deferred would be forgotten.
         """
         mount = self.fs.mount
         if mount.transaction is not None:

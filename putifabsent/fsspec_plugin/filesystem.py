@@ -288,26 +288,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def rely(self, folder: str) -> None:
         """Find out whether the store does what this mount's arbiter rests on, as a creation does.
 
-        Parameters
-        ----------
-        folder
-            One in which a probe may write, below ``.putifabsent/``.
-
-        Raises
-        ------
-        UnsafeStore
-            It does not.
+        A probe may write below ``.putifabsent/`` in ``folder``. ``UnsafeStore``: it does not.
         """
         self.mount.rely(self.explain(f"{folder}/name"), judged=False)
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
-        """Return what a probe finds of the store's operations, or has found lately.
-
-        Parameters
-        ----------
-        path
-            A folder in which the probe may write, below ``.putifabsent/``.
-        """
+        """Return what a probe finds of the store, or has found; it may write in ``.putifabsent/``."""
         return self.mount.verdicts(self._strip_protocol(path))
 
     def perform(self, protocol: Protocol[T]) -> T:
@@ -357,10 +343,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def ledger(self, table: str) -> Ledger:
         """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
 
-        Parameters
-        ----------
-        table
-            As for a :class:`~putifabsent.fsspec_plugin.turns.Turn`.
+        A table is named as for a :class:`~putifabsent.fsspec_plugin.turns.Turn`.
         """
         ledgers = self.guard.ledgers
         return ledgers.new(self.mount.walk(ledgers.table_for_turns(self.mount.paths.full(table))))
@@ -497,12 +480,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Steps[Any]:
         """Create an empty file, or, with ``truncate=False``, mark one as modified, where a store can.
 
-        Raises
-        ------
-        NameTaken
-            The name is guarded and there, and ``truncate`` asks to empty it.
-        io.UnsupportedOperation
-            It is guarded and there, and to mark it as modified the store would want it written again.
+        Of a guarded name that is there ``NameTaken``, if it is to be emptied; ``io.UnsupportedOperation``, if
+        the store would want it written again to mark it as modified.
         """
         name = yield from self.guard.promoting(path)
         if name is None:

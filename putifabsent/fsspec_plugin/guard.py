@@ -48,30 +48,7 @@ _AT_ONCE = 2**17  # bytes; to look at more takes a millisecond and longer, for w
 
 
 class Guard:
-    """Guards the names of a mount.
-
-    Parameters
-    ----------
-    mount
-        What it asks.
-    commits
-        Makes what judges commits upon their tables, if the mount wants that.
-
-    Attributes
-    ----------
-    mount
-        What it guards.
-    rules
-        What a format has beyond its grammar; None: the mount guards the names of no such format.
-    commits
-        What judges commits upon their tables; None: nothing does.
-    ledgers
-        What is known of tables' ledgers.
-    slots
-        The queues of tables, watched for as long as the mount is there.
-    reads, removals
-        How what is there is found, and removed.
-    """
+    """Guards the names of a mount."""
 
     def __init__(self, mount: Mount, commits: Callable[[], Commits]) -> None:
         self.mount = mount
@@ -79,7 +56,7 @@ class Guard:
         # By what speaks for a name, nothing, and what speaks against it; a name may need neither.
         self._evident: set[tuple[str, ...]] = {("",)}
         self.ledgers = Ledgers(mount)
-        self.slots = Slots()
+        self.slots = Slots()  # watched for as long as the mount is there
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
         self.rules: Hudi | None = rules_of(mount, self)
@@ -105,10 +82,8 @@ class Guard:
     def classify(self, path: Any, *, explicit: bool) -> Name:
         """Say what a path that is to be written is, and refuse what can't be created.
 
-        Raises
-        ------
-        ValueError, IsADirectoryError
-            It is guarded, or its creation is explicit, and it can't be; or it is one version of a name.
+        ``ValueError``, ``IsADirectoryError``: it is guarded, or its creation is explicit, and it can't be; or
+        it is one version of a name.
         """
         paths = self.mount.paths
         if paths.is_plain(path):
@@ -213,23 +188,11 @@ class Guard:
     def creating(
         self, name: Name, body: Body, extra: Mapping[str, Any], token: str | None = None
     ) -> Steps[None]:
-        """Create a name from a body.
+        """Create a name, as :meth:`promoting` returned it, from a body.
 
-        Parameters
-        ----------
-        name
-            What :meth:`promoting` returned.
-        body
-            Its bytes.
-        extra
-            The wrapped filesystem's own parameters of a put.
-        token
-            The creation's; by default a new one.
-
-        Raises
-        ------
-        NameTaken, OutcomeUnknown, Fenced, InvalidTransition, Damaging, OSError
-            It is not created, or may have been.
+        ``extra`` are the wrapped filesystem's own parameters of a put; ``token`` is the creation's, by
+        default a new one. Raised are ``NameTaken``, ``OutcomeUnknown``, ``Fenced``, ``InvalidTransition``,
+        ``Damaging``, ``OSError``.
         """
         rules = self.rules_for(name)
         if rules is not None:
@@ -252,14 +215,8 @@ class Guard:
     ) -> Steps[None]:
         """Create a name from another object, by the store's own copies or, for an arbiter, through here.
 
-        Parameters
-        ----------
-        source
-            That object's full name: see :meth:`source`.
-        name, extra, token
-            As for :meth:`creating`.
-        keep
-            Whether the source stays after a win.
+        ``source`` is that object's full name: see :meth:`source`. With ``keep`` it stays after a win. All
+        else is as for :meth:`creating`.
         """
         # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
         extra = {key: value for key, value in extra.items() if key != "onerror"}

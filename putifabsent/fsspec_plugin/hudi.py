@@ -61,17 +61,7 @@ def rules_of(mount: Mount, guard: Guard) -> Hudi | None:
 
 
 class Hudi:
-    """The rules of Hudi's tables in one mount.
-
-    Attributes
-    ----------
-    format
-        Whose names they are about, and those that are kept under a salted name.
-    salts
-        Which file lies under a recorded name; None: names are not salted.
-    tower
-        Says whether a commit is better begun later; None: nobody waits for that.
-    """
+    """The rules of Hudi's tables in one mount."""
 
     format = hudi.FORMAT
 
@@ -113,12 +103,8 @@ class Hudi:
     def permitting(self, name: Name, *, explicit: bool) -> Steps[None]:
         """Ask whether a name that nothing guards may be written: an inflight instant, a slice.
 
-        Who would create what is there takes nothing over: it hears so from its creation.
-
-        Raises
-        ------
-        Fenced, InvalidTransition
-            It may not.
+        Who would create what is there takes nothing over: it hears so from its creation. ``Fenced``,
+        ``InvalidTransition``: it may not.
         """
         if self.is_a_step(name):
             yield from self._stepping(name, creates=explicit)
@@ -190,10 +176,7 @@ class Hudi:
     def ending(self, name: Name) -> Steps[bool]:
         """Remove what a ledger decides about; False: what is left goes by its name.
 
-        Raises
-        ------
-        Fenced
-            It is not this session's to remove.
+        ``Fenced``: it is not this session's to remove.
         """
         table = yield from self.table_of(name)
         if table is None:
@@ -307,19 +290,8 @@ class Hudi:
     def _stepping(self, name: Name, *, creates: bool = True) -> Steps[None]:
         """Ask whether an instant may get this name now.
 
-        Parameters
-        ----------
-        name
-            Of an instant.
-        creates
-            Whether it is created: then a name that is there is not checked, since its creation fails.
-
-        Raises
-        ------
-        InvalidTransition
-            It may not.
-        Fenced, NameTaken
-            Its table's ledger says so.
+        If it ``creates``, a name that is there is not checked, since its creation fails.
+        ``InvalidTransition``: it may not; ``Fenced``, ``NameTaken``: its table's ledger says so.
         """
         folder, _, last = name.path.rpartition("/")
         step = hudi.instant_in(last)
@@ -348,13 +320,7 @@ class Hudi:
         return [self._mount.paths.full(each) for each in found]
 
     def _refusing(self, name: Name) -> Steps[None]:
-        """Let a table's ledger say why a name may not be created, if it does. Nothing is appended.
-
-        Raises
-        ------
-        Fenced, NameTaken
-            What it says.
-        """
+        """Let a table's ledger say, by what it raises, why a name may not be created. Nothing is appended."""
         table = yield from self.table_of(name)
         if table is None:
             return

@@ -55,13 +55,7 @@ def made_again(
 def class_to_wrap(
     fs: AbstractFileSystem | None = None, target_protocol: str | None = None, *_: Any, **__: Any
 ) -> type[AbstractFileSystem]:
-    """Return the class that the arguments of a guarded filesystem name.
-
-    Raises
-    ------
-    ConfigError
-        They name none.
-    """
+    """Return the class that the arguments of a guarded filesystem name, or raise ``ConfigError``."""
     if fs is not None:
         return type(fs)
     if target_protocol is None:

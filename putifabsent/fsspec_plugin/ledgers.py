@@ -44,18 +44,12 @@ _MAY_NOT_DELETE = (
 
 
 class Ledgers:
-    """Knows the ledgers of a mount's tables.
-
-    Attributes
-    ----------
-    pruning
-        The state folders of those that are being pruned.
-    """
+    """Knows the ledgers of a mount's tables."""
 
     def __init__(self, mount: Mount) -> None:
         self._mount = mount
         self._books: dict[str, Ledger] = {}
-        self.pruning: set[str] = set()
+        self.pruning: set[str] = set()  # the state folders of ledgers that are being pruned
         self._unpruned: set[str] = set()  # where this session may not, and has logged it
         self._lanes: list[Lane] = []
         self._lanes_of = os.getpid()

@@ -95,33 +95,9 @@ class Cache(OrderedDict[K, V]):
 class Mount:
     """One mount, in whichever process this is.
 
-    Parameters
-    ----------
-    options
-        The mount's own.
-    wrapped, target
-        The class of the filesystem that it wraps, and what that is made with.
-    fs
-        The filesystem itself.
-    protocols
-        Those of the guarded filesystem.
-    shares
-        Whether another filesystem of the same class and options may be had from fsspec's cache.
-
-    Attributes
-    ----------
-    transaction
-        The one that is under way, if any.
-    kind
-        The store's.
-    has_folders
-        Whether its folders are more than the beginnings of names.
-    writer
-        The application's UUID, kept with every object that it creates.
-    session
-        One process's life of a writer: what is opened in it, no other completes unawares.
-    paths
-        How paths are spelled here.
+    ``wrapped`` is the class of the filesystem that it wraps, and ``target`` what that is made with, unless
+    ``fs`` is there already. ``protocols`` are those of the guarded filesystem. With ``shares`` another
+    filesystem of the same class and options may be had from fsspec's cache.
     """
 
     def __init__(
@@ -142,7 +118,7 @@ class Mount:
         self._fs = fs or self._made()
         self.options = options
         self.kind = kind_of(self._fs)
-        self.has_folders = self.kind in ("local", "memory")
+        self.has_folders = self.kind in ("local", "memory")  # more than the beginnings of names
         self.policy = Policy(options.formats, options.guard)
         self.writer = options.writer or this_writer()
         self.session = options.writer_session or this_session()
@@ -398,12 +374,7 @@ class Mount:
     def relying(self, name: Name, *, judged: bool = False) -> Steps[None]:
         """Find out, once, before a name is decided about, whether store and mounts can be relied on.
 
-        Parameters
-        ----------
-        name
-            The name.
-        judged
-            Whether more than the name decides, so that the store must be able to do more.
+        It is ``judged`` where more than the name decides, so that the store must be able to do more.
         """
         if judged in self._relies:
             if judged or not self.by_the_store:
@@ -416,16 +387,10 @@ class Mount:
             self._agreed.keep(name.state, True)
 
     def looking(self, states: Iterable[str], *, once: bool) -> Steps[None]:
-        """Refuse where other mounts let another arbiter decide, before something is removed.
+        """Refuse where other mounts let another arbiter decide, before something of these tables is removed.
 
-        Those would go on as if it were there; and with their records gone, two arbiters could decide.
-
-        Parameters
-        ----------
-        states
-            The state folders of the tables that it belongs to.
-        once
-            Whether it is enough to have looked before.
+        Those would go on as if it were there; and with their records gone, two arbiters could decide. With
+        ``once`` it is enough to have looked before.
         """
         for state in states:
             if once and (state in self._agreed or state in self._looked):

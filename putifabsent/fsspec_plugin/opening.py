@@ -36,12 +36,8 @@ def open(  # noqa: A001 - fsspec's name for it
 ) -> Any:
     """Open a file; for writing, a guarded name is created, complete, when it is closed.
 
-    Raises
-    ------
-    NameTaken
-        At once, where the name is seen to be taken, and for certain when the file is closed.
-    io.UnsupportedOperation
-        To append to a guarded name, or to change it: its bytes don't change.
+    ``NameTaken``: at once, where the name is seen to be taken, and for certain when the file is closed.
+    ``io.UnsupportedOperation``: to append to a guarded name, or to change it, for its bytes don't change.
     """
     common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
     name = _name_to_write(fs, path, mode)
@@ -120,12 +116,7 @@ _HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")
 def _check_mode(path: str, mode: str) -> None:
     """Refuse a mode in which nobody can open a guarded name to write it.
 
-    Raises
-    ------
-    ValueError
-        It is none.
-    io.UnsupportedOperation
-        It appends, or changes what is there.
+    ``ValueError``: it is none; ``io.UnsupportedOperation``: it appends, or changes what is there.
     """
     letters = {*mode}
     is_known = len(letters) == len(mode) and letters <= {*"rwxabt+"}

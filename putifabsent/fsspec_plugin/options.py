@@ -144,10 +144,7 @@ def _seconds(option: str, given: Any) -> float:
 def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], protocol: str) -> None:
     """Refuse an option that neither this package nor the wrapped filesystem knows.
 
-    Raises
-    ------
-    ConfigError
-        It names the option, and the nearest known one.
+    ``ConfigError`` names it, and the nearest known one.
     """
     known = set(Options.__dataclass_fields__) | _FSSPEC | _BY_PROTOCOL.get(protocol, set())
     for cls in wrapped.__mro__:

@@ -37,15 +37,7 @@ _PLAIN = re.compile(r"(?!.*/\.)[^/.:?#\0][^:?#\0]*(?<!/)", re.DOTALL)
 
 
 class Paths:
-    """The paths of one mount.
-
-    Parameters
-    ----------
-    mount
-        The mount.
-    protocols
-        Those of the guarded filesystem.
-    """
+    """The paths of one mount; ``protocols`` are those of the guarded filesystem."""
 
     def __init__(self, mount: Mount, protocols: tuple[str, ...]) -> None:
         self._mount = mount
@@ -126,12 +118,7 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
 def hide(found: Any, path: str) -> Any:
     """Drop the shim's own names from a listing of ``path``, unless they are what was requested.
 
-    Parameters
-    ----------
-    found
-        What the wrapped filesystem listed: names, details, or details by name.
-    path
-        The folder or pattern that was listed.
+    ``found`` are names, details, or details by name.
     """
     if STATE_FOLDER in path:
         return found
@@ -156,13 +143,7 @@ def each_of(path: Any) -> Collection[Any]:
 
 
 def refuse_pattern(path: str) -> None:
-    """Refuse to move or remove all that is below a name which fsspec would take for a pattern.
-
-    Raises
-    ------
-    ValueError
-        It would take others along.
-    """
+    """Refuse, by ``ValueError``, to move or remove all below a name that fsspec would take for a pattern."""
     if has_magic(path):
         msg = f"{path} has characters of a pattern: move or remove what is below it one by one"
         raise ValueError(msg)
@@ -171,13 +152,8 @@ def refuse_pattern(path: str) -> None:
 def spelled_out(path: str, kind: str) -> str:
     """Return the one spelling of a full name; the store or its client takes the others for the same.
 
-    Parameters
-    ----------
-    path
-        A path without protocol and trailing slashes.
-    kind
-        The kind of store. On a disk ``//`` and ``/./`` are ``/``; every filesystem of an object store drops
-        slashes before the bucket, and some of their clients take the steps ``.`` and ``..``.
+    On a disk ``//`` and ``/./`` are ``/``; every filesystem of an object store drops slashes before the
+    bucket, and some of their clients take the steps ``.`` and ``..``.
     """
     if kind == "memory":
         return path
@@ -190,20 +166,9 @@ def spelled_out(path: str, kind: str) -> str:
 def check_path(given: str, path: str) -> None:
     """Refuse a path that names no file, or not the same one to every client and server.
 
-    Parameters
-    ----------
-    given
-        The path as the caller spelled it.
-    path
-        The same without protocol and trailing slashes.
-
-    Raises
-    ------
-    IsADirectoryError
-        It ends with a slash: that names a folder.
-    ValueError
-        It is empty, or has NUL, or has ``.`` or ``..`` for a component, which some servers resolve
-        and others don't.
+    ``given`` is as the caller spelled it, ``path`` without protocol and trailing slashes.
+    ``IsADirectoryError``: it ends with a slash. ``ValueError``: it is empty, has NUL, or has ``.`` or ``..``
+    for a component, which some servers resolve and others don't.
     """
     if not path.strip("/"):
         msg = f"{given!r} names no file"

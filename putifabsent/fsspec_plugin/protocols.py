@@ -97,10 +97,7 @@ class OnDisk(_Guarded):
     def link(self, src: str, dst: str, **kwargs: Any) -> Any:
         """Make another name for a file: a hard link.
 
-        Raises
-        ------
-        io.UnsupportedOperation
-            One of the names is guarded: its bytes could be changed through the other.
+        ``io.UnsupportedOperation``: one of them is guarded, and its bytes could be changed through the other.
         """
         self._refuse_links(src, dst)
         return self.fs.link(self.mount.paths.own(src), self.guard.written_as(dst), **kwargs)

@@ -55,10 +55,7 @@ def info(fs: GuardedFileSystem, path: str, **kwargs: Any) -> Steps[Any]:
 def exists(fs: GuardedFileSystem, path: str, **kwargs: Any) -> Steps[bool]:
     """Whether a name is there; a guarded one that is not published yet is published by the way.
 
-    Raises
-    ------
-    OSError
-        It can't be known: of a guarded name an error is no absence.
+    ``OSError``: it can't be known. Of a guarded name an error is no absence.
     """
     return (yield from fs.guard.reads.existing(path, kwargs))
 

@@ -126,12 +126,7 @@ class Reads:
     def seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
         """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.
 
-        Raises
-        ------
-        FileNotFoundError
-            It is guarded, and not there.
-        OutcomeUnknown
-            It can't be known.
+        ``FileNotFoundError``: it is guarded, and not there; ``OutcomeUnknown``: it can't be known.
         """
         salts = self._guard.salts
         if salts is not None and (salted := salts.name_of(path)) is not None:
@@ -335,16 +330,8 @@ class Reads:
     ) -> Steps[tuple[Details, list[Sighting]]]:
         """Return what is shown, without what has ended, and with what lives; and what the arbiter knows.
 
-        Parameters
-        ----------
-        root
-            What was listed.
-        shown
-            The plain names.
-        below
-            The arbiter's keys below the root, if they were listed, too.
-        folders
-            Those in which the names lie, and whether each has a state folder in it.
+        ``shown`` are the plain names in what was listed, ``root``; ``below`` the arbiter's keys there, if
+        they were listed, too. ``folders`` are those of the names, and whether each has a state folder in it.
         """
         arbiter = self._mount.arbiter
         assert arbiter is not None  # noqa: S101 - who has none lists as the wrapped filesystem does

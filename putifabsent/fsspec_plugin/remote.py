@@ -61,13 +61,7 @@ class Taken(NamedTuple):
 
 
 class Remote:
-    """Answers other processes for a mount.
-
-    Parameters
-    ----------
-    fs
-        The filesystem whose mount it is.
-    """
+    """Answers other processes for a filesystem's mount."""
 
     def __init__(self, fs: GuardedFileSystem) -> None:
         self._fs = fs
@@ -77,21 +71,9 @@ class Remote:
     def admit(self, path: str, *, overwrite: bool = False) -> Admission:
         """Say what a plain write to ``path`` is; of an instant with a ledger, it is this session's then.
 
-        Parameters
-        ----------
-        path
-            The name.
-        overwrite
-            Whether the writer asks to overwrite: :meth:`create_as` says where that means something.
-
-        Raises
-        ------
-        NameTaken
-            It is guarded, and another creation holds it.
-        Fenced
-            It belongs to an instant of another session.
-        ConfigError
-            A Hudi table would be upgraded by it, or downgraded.
+        Where ``overwrite`` means something, :meth:`create_as` says. ``NameTaken``: it is guarded, and another
+        creation holds it. ``Fenced``: it belongs to an instant of another session. ``ConfigError``: a Hudi
+        table would be upgraded by it, or downgraded.
         """
         if overwrite:
             self._refuse_move(path)
@@ -129,26 +111,13 @@ class Remote:
     def create_as(self, path: str, value: bytes, creation_token: str, *, overwrite: bool = False) -> bool:
         """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.
 
+        The token is a UUID of this call alone: whoever hears no answer asks by it, and never calls again with
+        it.
+
         A name that commands of its format overwrite on purpose is removed first, if ``overwrite`` says that
         this is one, and the bytes differ. Between the two requests the name is missing: if another creates it
-        then, this fails as every creation does.
-
-        Parameters
-        ----------
-        path
-            The name.
-        value
-            Its bytes.
-        creation_token
-            A UUID of this call alone: whoever hears no answer asks by it, and never calls again with it.
-        overwrite
-            Whether the writer asks to overwrite. It means nothing where no command of the name's format does:
-            by default Hadoop's creates ask for it all.
-
-        Raises
-        ------
-        NameTaken, OutcomeUnknown, Fenced, OSError
-            As for every creation.
+        then, this fails as every creation does. It means nothing where no command of the name's format
+        overwrites: by default Hadoop's creates ask for it all.
         """
         token = _checked(creation_token)
         name = self._promoted(path)
@@ -181,14 +150,8 @@ class Remote:
         A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name. A call
         that comes twice, through a proxy that repeats it, is answered both times that it is done.
 
-        Raises
-        ------
-        FileNotFoundError
-            The source is not there, and this creation does not hold the name.
-        FileExistsError, IsADirectoryError
-            Nothing guards the name, and there is one.
-        ConfigError
-            As for :meth:`admit`.
+        ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
+        ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.
         """
         token = _checked(creation_token)
         self._refuse_move(path)
@@ -221,14 +184,9 @@ class Remote:
 
         A name that nothing guards has no creation: of a file that was moved there nobody can tell.
 
-        Raises
-        ------
-        NameTaken
-            Another creation holds the name. Its ``age`` is known where the store can tell it: only a holder
-            that is older than the caller's creation proves that this one lost; else it may have won, and its
-            name have been read, deleted and created again.
-        OutcomeUnknown
-            As for ``resolve``.
+        ``NameTaken``: another creation holds the name. Its ``age`` is known where the store can tell it: only
+        a holder that is older than the caller's creation proves that this one lost; else it may have won, and
+        its name have been read, deleted and created again.
         """
         if self._promoted(path) is None:
             return None
@@ -252,21 +210,9 @@ class Remote:
     def removed(self, path: str, *, recursive: bool) -> bool:
         """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.
 
-        Parameters
-        ----------
-        path
-            The name.
-        recursive
-            With all that is below it.
-
-        Raises
-        ------
-        FileNotFoundError
-            It is not there, and the store is one that says so.
-        Fenced
-            A ledger says that it is not this session's to remove.
-        ValueError
-            All below a name that could be a pattern as well: it would take others along.
+        ``FileNotFoundError``: it is not there, and the store is one that says so. ``Fenced``: a ledger says
+        that it is not this session's to remove. ``ValueError``: all below a name that could be a pattern as
+        well.
         """
         if self._guard.removals.plainly(path, recursive=recursive):
             self._mount.walk(self._guard.removals.before_plainly(path, recursive=recursive))
@@ -285,25 +231,12 @@ class Remote:
     ) -> Taken:
         """Try to take a table's turn; the caller keeps what it is called.
 
-        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it.
+        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it. Nor is
+        it taken while others are under way that write the same as what ``begins`` in it.
 
-        Parameters
-        ----------
-        table
-            Its folder.
-        creation_token
-            A UUID of the caller's: the same call again is answered with the same turn, while that is held.
-        thread
-            Which of the session's threads asks.
-        lease
-            Seconds without a sign of life after which others may break it.
-        begins
-            What is begun in it: not while others are under way that write the same.
-
-        Raises
-        ------
-        OutcomeUnknown
-            It may have been taken. Ask again, or let it be broken after the lease.
+        The same call again, with the same UUID, is answered with the same turn, while that is held. After
+        ``lease`` seconds without a sign of life others may break it. ``OutcomeUnknown``: it may have been
+        taken.
         """
         name, token = self._of_turns(table), _checked(creation_token)
         turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token, begins=begins))

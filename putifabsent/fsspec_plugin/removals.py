@@ -47,12 +47,8 @@ class Removals:
         """Refuse to remove a guarded name, or a folder, of a table that another arbiter decides about.
 
         Of a folder that the store removes the table is looked at that it is, or is a part of, and none below
-        it; an arbiter's mount finds all of them when it lists what it removes.
-
-        Raises
-        ------
-        ConfigError
-            There is another record; it names both.
+        it; an arbiter's mount finds all of them when it lists what it removes. ``ConfigError`` names both
+        records.
         """
         policy = self._mount.policy
         for full in self._mount.paths.all_full(path):
@@ -123,12 +119,8 @@ class Removals:
     def freed(self, path: str, *, last: bool = False) -> Steps[bool]:
         """Free what lies under this very name; ``last`` as for :meth:`removing_file`.
 
-        Raises
-        ------
-        FileNotFoundError
-            It is not there, and the store is one that says so.
-        Fenced
-            Its format's rules say that it is not this session's to remove.
+        ``FileNotFoundError``: it is not there, and the store is one that says so. ``Fenced``: its format's
+        rules say that it is not this session's to remove.
         """
         arbiter = self._mount.arbiter
         full = self._mount.paths.full(path)

@@ -41,19 +41,13 @@ _log = logging.getLogger(__name__)
 
 
 class Salts:
-    """Knows which file lies under a recorded name.
-
-    Attributes
-    ----------
-    keeps
-        Whether instants have salts, too.
-    """
+    """Knows which file lies under a recorded name."""
 
     def __init__(self, mount: Mount, guard: Guard, rules: Hudi) -> None:
         self._mount = mount
         self._guard = guard
         self._rules = rules
-        self.keeps = mount.options.salt == "keep-both"
+        self.keeps = mount.options.salt == "keep-both"  # instants have salts, too
         if self.keeps:
             _log.warning(
                 "salt='keep-both': Hudi's instants are not unique in this mount. Where several sessions "
@@ -173,14 +167,9 @@ class Salts:
     # Listing
 
     def shown(self, path: str, found: Details) -> Steps[Details]:
-        """Show each recorded name once, with the details of the file that counts; instants behind the others.
+        """Show each recorded name found below ``path`` once, with the details of the file that counts.
 
-        Parameters
-        ----------
-        path
-            What was listed.
-        found
-            All that was found.
+        Instants come behind the others.
         """
         groups: dict[str, list[str]] = {}
         for each in found:
@@ -215,10 +204,7 @@ class Salts:
     def freed(self, name: Name) -> Steps[bool]:
         """Free a recorded name: remove what this session may remove of what lies under it.
 
-        Raises
-        ------
-        Fenced
-            It is another session's.
+        ``Fenced``: it is another session's.
         """
         if self.keeps:
             # What is read under a name is what is removed by it: nobody says whose the rest is.

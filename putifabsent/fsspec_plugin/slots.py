@@ -68,13 +68,7 @@ _MAY_NOT_DELETE = (
 
 
 class Watch:
-    """Files that somebody writes again and again while he lives, as a watcher sees them by its own clock.
-
-    Parameters
-    ----------
-    clock
-        Seconds that only go on.
-    """
+    """Files that somebody writes again and again while he lives, as a watcher sees them by its own clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -137,13 +131,7 @@ def queue_of(state: str) -> str:
 
 
 class Slots:
-    """The queues of a mount's tables.
-
-    Parameters
-    ----------
-    clock
-        Seconds that only go on.
-    """
+    """The queues of a mount's tables; ``clock`` tells seconds that only go on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -378,11 +366,6 @@ class Slot:
         When entered: the folder is not there, and the store has folders.
     TimeoutError
         When entered: others wanted to write the same all the time.
-
-    Attributes
-    ----------
-    table
-        Its folder.
     """
 
     def __init__(self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float) -> None:

@@ -46,13 +46,7 @@ _COPY = "copy"
 
 
 def kind_of(fs: AbstractFileSystem) -> str:
-    """Return the kind of store behind ``fs``.
-
-    Raises
-    ------
-    ConfigError
-        There is none that could be guarded.
-    """
+    """Return the kind of store behind ``fs``; ``ConfigError``, if there is none that could be guarded."""
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
     for protocol in protocols:
         if protocol in KINDS:
@@ -89,12 +83,7 @@ def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float
 def store_like(remade: Remade, **more: Any) -> Store:
     """Make another such store, whose client is its own and answers whoever waits for it, in any thread.
 
-    Parameters
-    ----------
-    remade
-        The wrapped filesystem's class, its options, and the deadline.
-    more
-        Further options of the client's.
+    ``remade`` is the wrapped filesystem's class, its options, and the deadline; ``more`` are further options.
     """
     wrapped, options, deadline = remade
     own = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True, **more}
@@ -107,10 +96,7 @@ def store_like(remade: Remade, **more: Any) -> Store:
 def registry_of(arbiter: str) -> Claims | Lock | None:
     """Return the registry that an arbiter queries, if it has an address. No request is sent yet.
 
-    Raises
-    ------
-    ConfigError
-        What is wrong with the address, without its credentials.
+    ``ConfigError`` says what is wrong with the address, without its credentials.
     """
     if "://" not in arbiter:
         return None
@@ -145,12 +131,8 @@ def unordered(arbiter: str, name: str) -> ConfigError:
 def terms_of(arbiter: Arbiter, state: str) -> Terms:
     """Return what all mounts of the table with this state must have in common.
 
-    A registry is queried for its identity.
-
-    Raises
-    ------
-    ConfigError, OSError
-        The registry is not there, or not what it must be; or it can't be reached.
+    A registry is queried for its identity. ``ConfigError``, ``OSError``: it is not there, or not what it must
+    be; or it can't be reached.
     """
     if isinstance(arbiter, Claiming):
         return Terms(
@@ -188,26 +170,10 @@ def _this_process() -> str:
 
 
 def rely_on(arbiter: str, needs: Sequence[str], store: Store, folder: str, remade: Remade) -> None:
-    """Find out whether the store does what its arbiter rests on.
+    """Find out whether the store does what its arbiter rests on, its ``needs``; else ``UnsafeStore``.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    needs
-        The operations that it rests on.
-    store
-        What it is going to rely on.
-    folder
-        An existing folder of the store, in which a probe may write.
-    remade
-        What makes another such store, whose client has room for a race: the wrapped filesystem's class, its
-        options, and the deadline.
-
-    Raises
-    ------
-    UnsafeStore
-        A probe found that it doesn't.
+    ``arbiter`` is the mount's option; ``folder`` is there, and the probe may write in it; ``remade`` makes
+    another such store, whose client has room for a race.
     """
     if _wants_probe(arbiter, store):
         check(arbiter, verdicts_of(store, folder, remade, needs), store.endpoint() or store.kind)

@@ -54,22 +54,10 @@ def observe(
     *,
     listens: bool,
 ) -> None:
-    """Say what came of a protocol, to whoever listens.
+    """Say what came of a protocol, to whoever listens; where nobody does, an unknown outcome alone is told.
 
-    Parameters
-    ----------
-    arbiter
-        What decides beside the store; None: the store itself does.
-    requests
-        What the protocol has requested.
-    began
-        When, by :func:`time.perf_counter`.
-    creates
-        The name that it was to create; None: it was no creation.
-    error
-        What it raised.
-    listens
-        Whether anybody does; if not, an unknown outcome alone is told.
+    ``began`` is by :func:`time.perf_counter`; ``creates`` is the name that it was to create, if it was a
+    creation; ``error`` is what it raised.
     """
     seconds = perf_counter() - began
     unknown = None if error is None or creates is None else unknown_of(error)

@@ -63,13 +63,7 @@ class Begins(NamedTuple):
 
 
 class Tower:
-    """What one mount knows of tables' commits that are under way.
-
-    Parameters
-    ----------
-    clock
-        Seconds that only go on.
-    """
+    """What one mount knows of tables' commits that are under way; ``clock`` tells seconds that only go on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -82,20 +76,10 @@ class Tower:
     def in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
     ) -> Protocol[list[str]]:
-        """Return whom a thread of the session of ``ledger`` had better wait for, in words.
+        """Return whom a thread of the session of ``ledger``, just read, had better wait for, in words.
 
-        If there is anybody, it has a place in the queue then.
-
-        Parameters
-        ----------
-        begins
-            What it is about to begin.
-        ledger
-            As it was read just now.
-        thread
-            Which of the session's threads asks: it keeps its place from call to call.
-        creation
-            For its entry in the queue.
+        If there is anybody, it has a place in the queue then, by ``creation``, and keeps it from call to
+        call.
         """
         if begins.clusters and not _is_due(ledger.state, begins.commits):
             return []

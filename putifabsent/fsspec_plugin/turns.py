@@ -134,11 +134,6 @@ class Turn:
         table.
     OutcomeUnknown
         When entered: it may have been taken. Then it is broken after the lease.
-
-    Attributes
-    ----------
-    table
-        Its folder.
     """
 
     def __init__(self, guard: Guard, table: str, lease: float, timeout: float) -> None:

@@ -69,18 +69,10 @@ def run(
 ) -> list[Race]:
     """Race on both paths, on each store.
 
-    Parameters
-    ----------
-    writers
-        Processes, started together.
-    commits
-        What each of them commits, one after the other.
-    progress
-        Called with (commits done, commits in all, what is raced) as a race goes on.
-    limit
-        Seconds after which a race is ended: its writers are killed, and its errors say so.
-    arbiter
-        Who decides, through putifabsent; by default the mount's own.
+    So many writers are processes, started together; each makes its commits one after the other. ``progress``
+    is called with (commits done, commits in all, what is raced). After ``limit`` seconds a race is ended: its
+    writers are killed, and its errors say so. ``arbiter`` decides through putifabsent; by default the mount's
+    own.
     """
     if importlib.util.find_spec("pypaimon") is None:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")

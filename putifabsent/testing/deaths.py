@@ -113,13 +113,7 @@ def stepped(protocol: Protocol[T], act: Callable[[int], None]) -> Protocol[T]:
 
 
 class Doomed:
-    """Starts writers that die.
-
-    Parameters
-    ----------
-    connection
-        To the process that forks them.
-    """
+    """Starts writers that die, by a connection to the process that forks them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -145,17 +139,10 @@ class Doomed:
 
 @contextmanager
 def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Doomed]:
-    """Give what starts doomed writers.
+    """Give what starts doomed writers, each with a store of its own; what makes that must pickle.
 
-    Parameters
-    ----------
-    make
-        Makes a writer's store; it must pickle.
-    places
-        Whose lines are steps of a :class:`Will`: full names of modules, or ``"module:function"``.
+    Lines in ``places`` are steps of a :class:`Will`: full names of modules, or ``"module:function"``.
 
-    Notes
-    -----
     A fresh (spawned) process imports what the store needs, uses none of it, and forks each writer: so a
     writer costs a fork, and inherits neither locks nor connections.
     """

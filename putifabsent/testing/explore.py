@@ -391,16 +391,9 @@ def explore(
     *,
     most: int | None = None,
 ) -> Explored:
-    """Play all schedules, the short ones first.
+    """Play all schedules, the short ones first, or so many that ``most`` states were seen.
 
-    Parameters
-    ----------
-    world
-        What their requests are applied to.
-    judge
-        Is called on every state in which no more processes are under way than may crash.
-    most
-        States after which it is enough; None: all of them.
+    The judge is called on every state in which no more processes are under way than may crash.
     """
     graph = Graph(actors, world, faults)
     explored = Explored()

@@ -246,10 +246,7 @@ class _Beside:
 class ImaginedClaims(_Beside):
     """A store, and a registry that knows its names by other identities than these names themselves.
 
-    Parameters
-    ----------
-    forgets
-        Whether the registry forgets dead claims, as one with a time to live would.
+    If it ``forgets`` dead claims, it is as one with a time to live would be.
     """
 
     reads = (ReadClaim, ListClaims)
@@ -299,11 +296,8 @@ class Forget(NamedTuple):
 class ImaginedLocks(_Beside):
     """A store, and locks whose keys are no names of its objects.
 
-    Parameters
-    ----------
-    kind
-        ``honest``: one holder at a time, until it is released or a :class:`Forget` comes; ``generous``: all
-        are granted it; ``busy``: nobody ever; ``refusing``: it answers nothing else.
+    Of these kinds: ``honest``, one holder at a time, until it is released or a :class:`Forget` comes;
+    ``generous``, all are granted it; ``busy``, nobody ever; ``refusing``, it answers nothing else.
     """
 
     writes = (Acquire, Release, Forget)

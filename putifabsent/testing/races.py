@@ -92,11 +92,8 @@ class Race:
     def problems(self, read: Callable[[str], bytes | None] | None = None) -> list[str]:
         """Say what contradicts "exactly one winner, and its bytes"; an empty list is what one hopes for.
 
-        Parameters
-        ----------
-        read
-            Returns the bytes under a name, or None: a way round the code that was raced. Without it
-            only the winners are counted.
+        ``read`` returns the bytes under a name, or None: a way round the code that was raced. Without it only
+        the winners are counted.
         """
         found = list(self.failures)
         for raced in self.names:

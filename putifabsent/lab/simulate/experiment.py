@@ -29,12 +29,7 @@ class Experiment:
 
     A writer's first timestamp is anywhere in the first interval; each next one comes an interval later, give
     or take up to the jitter. Its last one is the first at or past the end of the duration. All of that is
-    drawn evenly, and by each writer for itself.
-
-    Raises
-    ------
-    ConfigError
-        Where no such writers can be.
+    drawn evenly, and by each writer for itself. ``ConfigError``, where no such writers can be.
     """
 
     writers: int
@@ -166,12 +161,8 @@ def read(path: Path) -> list[Experiment]:
     """Return the experiments that a file lists: a list of JSON objects, or CSV with a line of column names.
 
     The columns are the published table's: ``writers``, ``interval_ms``, ``jitter_ms``, ``duration_ms``.
-    Others are passed over, so what ``putifabsent simulate --json`` prints can be read again.
-
-    Raises
-    ------
-    ConfigError
-        Where the file is none of both, has no cell, or has a cell that can't be run: it names which.
+    Others are passed over, so what ``putifabsent simulate --json`` prints can be read again. ``ConfigError``:
+    the file is none of both, has no cell, or has a cell that can't be run; it names which.
     """
     text = path.read_text(encoding="utf-8")
     if text.lstrip().startswith(("[", "{")):

@@ -42,19 +42,9 @@ def run(
 ) -> Result:
     """Have the writers, each a process, write by one path; judge the outcomes.
 
-    Parameters
-    ----------
-    stress
-        What is to be run. Its tables are new ones, in a folder of their own, and are left there.
-    progress
-        Called with (seconds that are over, seconds in all, what is going on).
-
-    Raises
-    ------
-    ConfigError
-        For what can't be run.
-    OSError
-        The tables could not be made.
+    The tables are new ones, in a folder of their own, and are left there. ``progress`` is called with
+    (seconds that are over, seconds in all, what is going on). ``ConfigError``: for what can't be run;
+    ``OSError``: the tables could not be made.
     """
     stress.check()
 
