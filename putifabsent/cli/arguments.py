@@ -52,8 +52,7 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout, and all else on stderr.")
 ]
 Endpoint = Annotated[
-    str | None,
-    typer.Option("--endpoint-url", metavar="ADDRESS", help="Where an S3 or GCS server is."),
+    str | None, typer.Option("--endpoint-url", metavar="ADDRESS", help="Where an S3 or GCS server is.")
 ]
 Options = Annotated[
     list[str] | None,

@@ -162,8 +162,7 @@ def _in_table(one: Explained, path: str) -> str:
 
 def put(
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A local file."),
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A local file.")
     ],
     url: Url,
     *,

@@ -288,11 +288,7 @@ def _checked_lines(url: str, checked: upkeep.Checked, *, repaired: bool) -> Iter
 
 
 def ledger(
-    url: Url,
-    *,
-    option: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: AsJson = False,
+    url: Url, *, option: Options = None, endpoint_url: Endpoint = None, as_json: AsJson = False
 ) -> None:
     """Show a table's ledger: who writes what, who has the turn, and which instants are remembered.
 
@@ -342,11 +338,7 @@ def _open_instants(begun: Iterable[upkeep.Begun]) -> Table:
 
 
 def turns(
-    url: Url,
-    *,
-    option: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: AsJson = False,
+    url: Url, *, option: Options = None, endpoint_url: Endpoint = None, as_json: AsJson = False
 ) -> None:
     """Show who writes a Hudi table now: who has its turn, what is being written, who waits to begin.
 

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-__all__ = [
-    "CompressedFile",
-    "GuardedFile",
-    "GuardedText",
-    "JointTransaction",
-    "ReadOnlyBytes",
-]
+__all__ = ["CompressedFile", "GuardedFile", "GuardedText", "JointTransaction", "ReadOnlyBytes"]
 
 _log = logging.getLogger(__name__)
 

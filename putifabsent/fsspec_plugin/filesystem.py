@@ -392,12 +392,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours(like=2, creates=1)
     def put_file(
-        self,
-        lpath: Any,
-        rpath: str,
-        callback: Any = DEFAULT_CALLBACK,
-        mode: str = "overwrite",
-        **kwargs: Any,
+        self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any
     ) -> Steps[Any]:
         """Upload a local file. ``mode="create"`` creates on every name.
 

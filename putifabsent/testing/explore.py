@@ -384,12 +384,7 @@ class Explored:
 
 
 def explore(
-    actors: Sequence[Actor],
-    world: World,
-    judge: Judge,
-    faults: Faults,
-    *,
-    most: int | None = None,
+    actors: Sequence[Actor], world: World, judge: Judge, faults: Faults, *, most: int | None = None
 ) -> Explored:
     """Play all schedules, the short ones first, or so many that ``most`` states were seen.
 
@@ -418,13 +413,7 @@ def explore(
 
 
 def wander(
-    actors: Sequence[Actor],
-    world: World,
-    judge: Judge,
-    faults: Faults,
-    *,
-    random: Random,
-    schedules: int,
+    actors: Sequence[Actor], world: World, judge: Judge, faults: Faults, *, random: Random, schedules: int
 ) -> Explored:
     """Play schedules at random, for what is too large to be played in full; a seed plays them again."""
     graph = Graph(actors, world, faults)

@@ -64,11 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedStoreTests", "StoreTests"]
 
-BODIES = {
-    "empty": b"",
-    "text": "täxt\r\n".encode(),
-    "binary": bytes(range(256)),
-}
+BODIES = {"empty": b"", "text": "täxt\r\n".encode(), "binary": bytes(range(256))}
 _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
 
 
