@@ -25,24 +25,12 @@ from putifabsent.backends.base import Creation, Store
 from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.probe import BESIDE, NEEDED, Verdict
+from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.instances import lender, remember
 from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together
-from putifabsent.fsspec_plugin.stores import (
-    arbiter_of,
-    copies_safely,
-    kind_of,
-    place_of,
-    registry_of,
-    rely_on,
-    store_like,
-    store_of,
-    terms_of,
-    unordered,
-    verdicts_of,
-)
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
@@ -56,7 +44,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.files import JointTransaction
-    from putifabsent.fsspec_plugin.stores import Remade
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
@@ -117,7 +104,7 @@ class Mount:
         self.transaction: JointTransaction | None = None
         self._fs = fs or self._made()
         self.options = options
-        self.kind = kind_of(self._fs)
+        self.kind = stores.kind_of(self._fs)
         self.has_folders = self.kind in ("local", "memory")  # more than the beginnings of names
         self.policy = Policy(options.formats, options.guard)
         self.writer = options.writer or this_writer()
@@ -128,7 +115,7 @@ class Mount:
         self._alike: Store | None = None
         self._making = threading.Lock()
         self._registry: Claims | Lock | None = (
-            registry_of(options.arbiter) if self._lender is None else self._lender.mount._registry
+            stores.registry_of(options.arbiter) if self._lender is None else self._lender.mount._registry
         )
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
@@ -167,7 +154,7 @@ class Mount:
         if self._store is None:
             with self._making:  # or those that borrow it at the same time have one each
                 if self._store is None:
-                    self._store = store_of(self.fs, made_with(self.fs), self.options.deadline)
+                    self._store = stores.store_of(self.fs, made_with(self.fs), self.options.deadline)
         return self._store
 
     @property
@@ -177,20 +164,20 @@ class Mount:
             return self.store
         with self._making:
             if self._alike is None:
-                self._alike = store_like(self._remade())
+                self._alike = stores.store_like(self._remade)
             return self._alike
 
     @property
     def arbiter(self) -> Arbiter | None:
         """What decides beside the store; None: the store itself does."""
         if self._arbiter is None and not self.by_the_store:
-            self._arbiter = arbiter_of(self.options.arbiter, self._registry, self.store)
+            self._arbiter = stores.arbiter_of(self.options.arbiter, self._registry, self.store)
         return self._arbiter
 
     @property
     def place(self) -> str:
         """What registries, and this process's turns, know the store by."""
-        return place_of(self.store)
+        return stores.place_of(self.store)
 
     def forget_process(self) -> None:
         """In a forked child: no client, loop or thread of the parent works here."""
@@ -409,27 +396,28 @@ class Mount:
 
     def _knowing_terms(self, state: str) -> Steps[None]:
         if self.arbiter is not None:
-            self._terms[state] = yield Ask(partial(terms_of, self.arbiter, state))
+            self._terms[state] = yield Ask(partial(stores.terms_of, self.arbiter, state))
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
         if judged or not self.by_the_store:
             self._require_order(name)
         if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
-            rely_on(self.options.arbiter, needs, self.store, name.state.rpartition("/")[0], self._remade())
+            folder = name.state.rpartition("/")[0]
+            stores.rely_on(self.options.arbiter, needs, self.store, folder, self._remade)
             self.relied.update(needs)
         self._relies.add(judged)
 
     def _require_order(self, name: Name) -> None:
         if not self.store.lists_in_order(name.path):
-            raise unordered(self.options.arbiter, name.path)
+            raise stores.unordered(self.options.arbiter, name.path)
 
     def relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            remade = self._remade()
-            self._copies = yield Ask(partial(copies_safely, self.options.arbiter, self.store, folder, remade))
+            asked = self.options.arbiter, self.store, folder, self._remade
+            self._copies = yield Ask(partial(stores.copies_safely, *asked))
         return bool(self._copies)
 
     def agreement(self, name: Name) -> Protocol[None]:
@@ -441,14 +429,15 @@ class Mount:
 
     def verdicts(self, folder: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately."""
-        return verdicts_of(self.store, folder, self._remade())
+        return stores.verdicts_of(self.store, folder, self._remade)
 
     def _needs(self, judged: bool) -> tuple[str, ...]:
         """Return the operations that a creation rests on; some of them may be there twice."""
         needs = NEEDED if self.arbiter is None else self.arbiter.needs
         return (*needs, *BESIDE) if judged else needs
 
-    def _remade(self) -> Remade:
+    @property
+    def _remade(self) -> stores.Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
 
 
