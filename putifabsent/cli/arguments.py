@@ -65,6 +65,17 @@ Options = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask: the writers are stopped.")]
 
+
+def a_file(text: str) -> Any:
+    """Return the option of a file that is to be written."""
+    return typer.Option(metavar="FILE", dir_okay=False, help=text)
+
+
+def a_master(text: str) -> Any:
+    """Return the option of a Spark master."""
+    return typer.Option(metavar="URL", help=f"{text}, there: local[*], spark://HOST:PORT.")
+
+
 # They may look like numbers.
 _CREDENTIALS = frozenset(
     ("key", "secret", "token", "profile", "username", "password", "account_name", "account_key", "sas_token")

@@ -17,6 +17,8 @@ from putifabsent.cli.arguments import (
     Endpoint,
     Options,
     Url,
+    a_file,
+    a_master,
     command_line,
     guarded_address,
     parse_options,
@@ -136,16 +138,11 @@ def simulate(  # noqa: PLR0913 - one an option
     processes: Annotated[
         int | None, typer.Option(help="Processes that share the work; by default one a core.")
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Run it as a Spark job, there: local[*], spark://HOST:PORT."),
-    ] = None,
+    master: Annotated[str | None, a_master("Run it as a Spark job")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Draw charts there, PNG and SVG.")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, charts inside.")
-    ] = None,
+    report: Annotated[Path | None, a_file("Write an HTML report, charts inside.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate how often writers take the same timestamp from their own clocks.
@@ -309,15 +306,8 @@ def stress(  # noqa: PLR0913 - one an option
         typer.Option(metavar="FAULT", help="Leave that out: kill, pause, lost (answers). Repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of which writers and answers are hit.")] = 1,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Run the writers as Spark tasks, there: local[*], spark://HOST:PORT."
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, charts inside.")
-    ] = None,
+    master: Annotated[str | None, a_master("Run the writers as Spark tasks")] = None,
+    report: Annotated[Path | None, a_file("Write an HTML report, charts inside.")] = None,
     endpoint_url: Endpoint = None,
     option: Options = None,
     as_json: AsJson = False,

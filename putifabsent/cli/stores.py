@@ -16,7 +16,7 @@ from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, a_file, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, answering, check_ending, empty_table, write
 from putifabsent.doctor import Check, examine
 from putifabsent.doctor import Verdict as Health
@@ -103,10 +103,7 @@ def probe(
     ] = None,
     creates: Annotated[int, typer.Option(min=CREATES, help="Simultaneous creates of one name.")] = CREATES,
     rounds: Annotated[int, typer.Option(min=1, help="Names to race, for each operation.")] = ROUNDS,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write what was found there, as Markdown, too."),
-    ] = None,
+    report: Annotated[Path | None, a_file("Write what was found there, as Markdown, too.")] = None,
     option: Options = None,
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,

@@ -18,6 +18,8 @@ from putifabsent.cli.arguments import (
     Options,
     Url,
     Yes,
+    a_file,
+    a_master,
     ask,
     command_line,
     mount,
@@ -64,20 +66,9 @@ def inspect(  # noqa: PLR0913 - one an option
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Print the timeline, too, not only what is wrong.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Draw the timeline there, as SVG.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, the picture inside."),
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Look at a folder's tables by a Spark job, there: local[*], spark://HOST:PORT.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, a_file("Draw the timeline there, as SVG.")] = None,
+    report: Annotated[Path | None, a_file("Write an HTML report, the picture inside.")] = None,
+    master: Annotated[str | None, a_master("Look at a folder's tables by a Spark job")] = None,
     option: Options = None,
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,

@@ -55,23 +55,12 @@ def _end_of_block(file: Any, kind: type[BaseException] | None, *_: object) -> No
 
 
 class GuardedFile(io.BufferedIOBase):
-    """A guarded name, open for writing.
+    """A guarded name, open for writing in mode ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
 
-    Parameters
-    ----------
-    path
-        The full name.
-    mode
-        ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
-    create
-        Creates the name from a body, for certain or with an error.
-    autocommit
-        Whether closing creates the name; else :meth:`commit` does (a transaction).
-    ahead
-        Begins to stage what goes to disk, where the store can; what a transaction defers is not begun.
+    ``create`` creates the name from a body, for certain or with an error: with ``autocommit`` when the file
+    is closed, else when :meth:`commit` is called (a transaction). ``ahead`` begins to stage what goes to
+    disk, where the store can; what a transaction defers is not begun.
 
-    Notes
-    -----
     An exception that leaves its ``with`` block discards, and so does dropping it. ``close`` creates the name,
     wherever it is called from, with one exception. While an exception is being handled that began after the
     file was opened, the bytes may be half a file: ``fsspec.open`` and ``contextlib.closing`` close what an
@@ -108,19 +97,15 @@ class GuardedFile(io.BufferedIOBase):
 
     @property
     def name(self) -> str:
-        """The full name, as other files say it."""
         return self.path
 
     def readable(self) -> bool:
-        """Whether what was written can be read back before the file is closed."""
         return "+" in self.mode
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always: the bytes are still here."""
         return True
 
     def write(self, data: Buffer, /) -> int:
@@ -157,7 +142,6 @@ class GuardedFile(io.BufferedIOBase):
             ahead.grown(self._spool.tell())
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read back what was written."""
         if not self.readable():
             msg = "read"
             raise io.UnsupportedOperation(msg)
@@ -167,7 +151,6 @@ class GuardedFile(io.BufferedIOBase):
     read1 = read  # which a text layer asks for
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place in what was written."""
         self._check_open()
         with self._turns:
             before = self._spool.tell()
@@ -177,7 +160,6 @@ class GuardedFile(io.BufferedIOBase):
         return after
 
     def tell(self) -> int:
-        """Return the place in the file, in bytes."""
         self._check_open()
         return self._spool.tell()
 
@@ -373,16 +355,13 @@ class CompressedFile(io.BufferedIOBase):
         self._below = below
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     @property
     def name(self) -> str:
-        """The full name."""
         return self._below.path
 
     def tell(self) -> int:
-        """Return how many bytes were written, before they were compressed."""
         return int(self._compressor.tell())
 
     def write(self, data: Buffer, /) -> int:
@@ -435,7 +414,6 @@ class ReadOnlyBytes(io.BytesIO):
         self.size = len(data)
 
     def writable(self) -> bool:
-        """Never."""
         return False
 
     def write(self, data: Buffer, /) -> int:

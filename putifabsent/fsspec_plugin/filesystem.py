@@ -521,7 +521,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours()
     def rm_file(self, path: str, **kwargs: Any) -> Steps[Any]:
-        """Remove a file."""
         yield from self.guard.removals.looking(path)
         if self.guard.removals.plainly(path):
             return (yield Call("rm_file", (self._own(path),), kwargs))
@@ -531,21 +530,17 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours(like=1)
     def rmdir(self, path: str, **kwargs: Any) -> Steps[Any]:
-        """Remove an empty folder."""
         return (yield Call("rmdir", (self._own(path),), kwargs))
 
     @in_both_colours()
     def mkdir(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Make a folder."""
         return (yield Call("mkdir", (self._own(path), *args), kwargs))
 
     def makedir(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Make a folder, as the wrapped filesystem has it."""
         return self.fs.makedir(self._own(path), *args, **kwargs)
 
     @in_both_colours()
     def makedirs(self, path: str, exist_ok: bool = False) -> Steps[Any]:
-        """Make a folder and its parents."""
         return (yield Call("makedirs", (self._own(path),), {"exist_ok": exist_ok}))
 
     def start_transaction(self) -> JointTransaction:

@@ -75,7 +75,6 @@ class OnDisk(_Guarded):
 
     @property
     def fsid(self) -> Any:
-        """What this disk is known by."""
         return self.fs.fsid
 
     def _isfilestore(self) -> bool:
@@ -87,11 +86,9 @@ class OnDisk(_Guarded):
         return bool(is_there) or bool(self.mount.walk(self.guard.reads.existing(path, {})))
 
     def islink(self, path: str) -> bool:
-        """Whether a name is a symbolic link."""
         return bool(self.fs.islink(self.mount.paths.own(path)))
 
     def chmod(self, path: str, mode: int) -> Any:
-        """Set the permissions of a name."""
         return read_by(self, "chmod", path, mode)
 
     def link(self, src: str, dst: str, **kwargs: Any) -> Any:
@@ -200,7 +197,6 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
         super().clear_instance_cache()
 
     def unstrip_protocol(self, name: str) -> str:
-        """Return the address of a name."""
         return f"{self._protocols()[0]}://{self._strip_protocol(name)}"
 
 
@@ -302,12 +298,8 @@ BY_SCHEME: dict[Any, type[GuardedFileSystem]] = {
 def guarded(url: str | os.PathLike[str], **options: Any) -> tuple[GuardedFileSystem, str]:
     """Return the guarded filesystem that an address means, and the path in it.
 
-    Parameters
-    ----------
-    url
-        A guarded address, or a plain one (``"s3://..."``, a local path), which means its guarded kind.
-    options
-        Of the mount and of the wrapped filesystem.
+    A plain address (``"s3://..."``, a local path) means its guarded kind. The options are of the mount and of
+    the wrapped filesystem.
     """
     url = os.fspath(url)
     protocol, separator, _ = url.partition("://")

@@ -141,27 +141,17 @@ class _Exchange:
 class FaultProxy:
     """Passes on all that is sent, but for the requests that are to go wrong. ``with`` starts it, and ends it.
 
-    Parameters
-    ----------
-    upstream
-        Where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak HTTP.
-    fault
-        What goes wrong with all requests; None: only what is scheduled does.
-    share, seed
-        With how many of them, from 0 to 1, which may be set while the proxy runs; and with which.
-    speech
-        What is spoken. A request's kind is a method of HTTP (of ``"files"`` with the ending of the name that
-        it is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or
-        a step of a counter: ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
-    one_at_a_time
-        For a server that decides nothing when two requests meet (moto).
+    ``upstream`` is where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak
+    HTTP. ``fault`` goes wrong with all requests, or with a ``share`` of them, from 0 to 1, which may be set
+    while the proxy runs; None: only what is scheduled does. ``one_at_a_time`` is for a server that decides
+    nothing when two requests meet (moto).
 
-    Attributes
-    ----------
-    address, endpoint
-        The proxy's own host and port; the same, as HTTP's clients take it.
-    requests, lost
-        All that have come; with how many something went wrong.
+    By the ``speech`` a request's kind is a method of HTTP (of ``"files"`` with the ending of the name that it
+    is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or a step of a counter:
+    ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
+
+    ``address`` is the proxy's own host and port, ``endpoint`` the same, as HTTP's clients take it;
+    ``requests`` are all that have come, and ``lost`` says with how many something went wrong.
     """
 
     def __init__(
