@@ -16,6 +16,7 @@ import subprocess
 import time
 import urllib.request
 import zipfile
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from filecmp import cmp
@@ -38,7 +39,6 @@ from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
     from email.message import Message
 
     from fsspec.spec import AbstractFileSystem

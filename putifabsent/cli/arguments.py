@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -20,8 +21,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
 __all__ = [

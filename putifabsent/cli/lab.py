@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
@@ -30,8 +31,6 @@ from putifabsent.lab.demo import Race
 from putifabsent.lab.demo import run as race
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from rich.table import Table
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,8 +19,6 @@ from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.table import Table
 
     from putifabsent.shim.names import Name

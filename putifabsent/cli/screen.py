@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -35,7 +36,6 @@ from rich.text import Text
 from putifabsent.errors import ConfigError, Holder, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from enum import Enum
@@ -26,8 +27,6 @@ from putifabsent.shim.policy import ENFORCED, Policy
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from rich.table import Table
 
 

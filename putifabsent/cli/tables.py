@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -30,8 +31,6 @@ from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from rich.table import Table
 
     from putifabsent.inspection import Failed, Report

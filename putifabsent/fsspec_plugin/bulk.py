@@ -13,19 +13,16 @@ files, which note what they are called for.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Name, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-
 
 __all__ = [
     "ascending",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import io
 import re
+from collections.abc import Callable, Mapping
 from functools import partial, update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -23,8 +24,6 @@ from putifabsent.fsspec_plugin.instances import class_has
 from putifabsent.fsspec_plugin.steps import Call, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
 

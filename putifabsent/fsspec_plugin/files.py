@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -23,8 +24,6 @@ from putifabsent.backends.body import Body, InMemory, write_all
 from putifabsent.backends.streaming_upload import Ahead, FileBody
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from typing_extensions import Buffer
 
 

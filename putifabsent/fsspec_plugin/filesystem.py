@@ -20,6 +20,7 @@ import contextlib
 import io
 import os
 import shutil
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -56,8 +57,6 @@ from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
 

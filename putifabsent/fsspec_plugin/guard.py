@@ -12,6 +12,7 @@ import errno
 import io
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,8 +36,6 @@ from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.salts import Salts
     from putifabsent.inspection.commits import Commits

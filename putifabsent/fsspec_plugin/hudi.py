@@ -13,6 +13,7 @@ two comes first is decided as ever, by the name and the ledger.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,8 +35,6 @@ from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import Get, Head, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.reads import Details

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -17,8 +18,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.options import made_with, this_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.inspection.commits import Commits
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -24,8 +25,6 @@ from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import removed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.requests import Protocol
 

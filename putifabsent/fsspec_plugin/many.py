@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from glob import has_magic
 from inspect import signature
@@ -23,8 +24,6 @@ from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.shim.drive import walk, walk_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
 

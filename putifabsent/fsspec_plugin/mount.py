@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -38,8 +39,6 @@ from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.backends.registries import Claims, Lock

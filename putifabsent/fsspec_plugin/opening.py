@@ -6,6 +6,7 @@ Each is a function of a guarded filesystem, whose class has them as its methods.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, Guarded
 from putifabsent.fsspec_plugin.queries import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
 

@@ -9,8 +9,9 @@ import math
 import os
 import uuid
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
@@ -18,9 +19,6 @@ from fsspec.spec import AbstractFileSystem
 from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
 from putifabsent.shim.probe_policy import BY_THE_STORE, validate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["SALTED", "Options", "check_options", "this_session", "this_writer"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import re
+from collections.abc import Collection
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from fsspec.utils import stringify_path
 from putifabsent.backends.base import STATE_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from putifabsent.fsspec_plugin.mount import Mount
 
 __all__ = [

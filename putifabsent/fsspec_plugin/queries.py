@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,8 +22,6 @@ from putifabsent.fsspec_plugin.paths import each_of, hide, is_state
 from putifabsent.fsspec_plugin.steps import Call, Either, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 
 __all__ = [

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -26,8 +27,6 @@ from putifabsent.fsspec_plugin.steps import Call, Decide, Either, Steps
 from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name

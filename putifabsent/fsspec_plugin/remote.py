@@ -11,6 +11,7 @@ import errno
 import os
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -33,8 +34,6 @@ from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins

@@ -22,6 +22,7 @@ import os
 import posixpath
 import threading
 import time
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +35,6 @@ from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from datetime import datetime
     from types import TracebackType
 

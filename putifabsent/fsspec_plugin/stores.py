@@ -6,6 +6,7 @@ Each client library is imported where its store is made.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -22,8 +23,6 @@ from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
 from putifabsent.shim.schemes import KINDS, SCHEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fsspec.spec import AbstractFileSystem
 
     Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]

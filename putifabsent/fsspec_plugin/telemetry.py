@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from collections.abc import Iterable
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from putifabsent.shim.counts import Counts
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Request

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
@@ -29,8 +30,6 @@ from putifabsent.shim.requests import Get, List, Protocol
 from putifabsent.timeline.files import content_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Opened, State

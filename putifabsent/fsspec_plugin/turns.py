@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -20,8 +21,6 @@ from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.facts import LONGEST_LEASE, TurnName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.guard import Guard

@@ -15,18 +15,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.servers import LocalBucket
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["Race", "StoreName", "race", "run"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from matplotlib.figure import Figure

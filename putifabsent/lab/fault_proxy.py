@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
@@ -17,8 +18,6 @@ from urllib.parse import urlsplit
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typing_extensions import Self
 
 __all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech", "reset"]

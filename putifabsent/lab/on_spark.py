@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from functools import partial
@@ -27,8 +28,6 @@ from putifabsent.lab.stress.rules import Violation, judge_on_spark
 from putifabsent.lab.stress.running import Ground, Stress, obeyed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Orders

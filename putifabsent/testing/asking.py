@@ -11,6 +11,7 @@ import signal
 import threading
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -24,8 +25,6 @@ from putifabsent.shim.requests import Complete, Create, Discard, Head, Request, 
 from putifabsent.testing.races import Attempt, creation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.backends.counters import Counter
 
 __all__ = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pytest
 
@@ -33,10 +34,6 @@ from putifabsent.testing.asking import (
     required,
     together,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 __all__ = ["ClaimsTests", "LostClaimTests"]
 

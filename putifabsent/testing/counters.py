@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
 from putifabsent.backends.counters import LARGEST, Advanced, Counter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 __all__ = ["CounterTests", "LostCounterTests"]
 

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,7 +20,6 @@ from putifabsent.backends.body import InMemory
 from putifabsent.shim.drive import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from types import FrameType
 

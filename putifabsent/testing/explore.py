@@ -25,6 +25,7 @@ replaying them. Two histories after which it goes on alike are one.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -32,7 +33,6 @@ from putifabsent.shim.requests import Both, Pause
 from putifabsent.testing.fingerprints import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
     from random import Random
 
     class World(Protocol):

@@ -6,15 +6,13 @@ Beside a store there may be a registry of claims, or a lock, in one world with i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timezone
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends import base, registries
 from putifabsent.shim import requests
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
 
 __all__ = [
     "LOST",

@@ -9,6 +9,7 @@ the response "taken", and a loser beaten by nobody have no such order.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,8 +19,6 @@ from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
     from putifabsent.testing.explore import ActorRun, World
 
 __all__ = ["LinearName", "Operation", "is_linear"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 
@@ -15,10 +16,6 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Publish, Put, Request, Stage
 from putifabsent.testing.asking import Around, Ask, LosesAnswers, held, staged
 from putifabsent.testing.races import creation_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 __all__ = ["LostAnswerTests"]
 

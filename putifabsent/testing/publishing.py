@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -29,10 +30,6 @@ from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Pub
 from putifabsent.testing.asking import Around, Ask, created, held, together, won
 from putifabsent.testing.races import creation_of, race
 from putifabsent.testing.stores import BODIES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 __all__ = ["ConditionalCopyTests", "PublishTests"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pytest
 from fsspec.asyn import get_loop, sync
@@ -57,10 +58,6 @@ from putifabsent.testing.asking import (
 )
 from putifabsent.testing.deaths import Will, doomed
 from putifabsent.testing.races import creation_of, race, through_made_store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 __all__ = ["SharedStoreTests", "StoreTests"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.durations import formatted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 __all__ = ["COLUMNS", "RUNS", "Cell", "Experiment", "Published", "published", "read"]

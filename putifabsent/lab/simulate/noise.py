@@ -9,14 +9,13 @@ pair of writers stays so near to each other that one of its collisions makes the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from putifabsent.lab.simulate.experiment import Cell, Published

@@ -8,6 +8,7 @@ the band about it holds 99.9 % of what as many runs come to.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -23,7 +24,6 @@ from putifabsent.lab.durations import formatted
 from putifabsent.lab.simulate import noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published

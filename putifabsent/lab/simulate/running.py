@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -20,8 +21,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate.experiment import Cell, Experiment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
     Integers = NDArray[np.signedinteger[Any]]

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
@@ -16,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Self
 
 __all__ = ["TORN", "Journal", "Operation", "body", "host", "kept", "offered_in"]

@@ -7,12 +7,10 @@ name is there, and write.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 __all__ = ["Contender", "Path", "endpoint_of", "guarded", "stock_of"]
 

@@ -16,22 +16,19 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.stress.journal import Action, Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 __all__ = ["FAULTS", "Orders", "Stress"]
 

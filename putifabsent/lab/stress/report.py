@@ -6,6 +6,7 @@ The charts show how long commits took, how many there were, and what happened me
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -21,8 +22,6 @@ from putifabsent.lab.stress import results
 from putifabsent.lab.stress.rules import PROMISES, count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from putifabsent.lab.stress.results import Result
     from putifabsent.lab.stress.running import Stress
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +16,6 @@ from putifabsent.lab.stress.journal import Operation
 from putifabsent.lab.stress.rules import PROMISES, Violation, count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from putifabsent.lab.stress.paths import Contender
 
 __all__ = [

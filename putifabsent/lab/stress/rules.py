@@ -15,11 +15,10 @@ this very name, nor ever any: its rival holds the instant before it has written 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     import pyarrow as pa
     from pyspark.sql import DataFrame
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,8 +25,6 @@ from putifabsent.lab.stress.rules import Violation, judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     import pyarrow as pa
     from typing_extensions import Self
 

@@ -10,6 +10,7 @@ import random
 import re
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,8 +21,6 @@ from putifabsent.lab.stress.journal import Journal, Operation, Outcome, Purpose,
 from putifabsent.shim.formats import hudi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from putifabsent.lab.stress.paths import Path
 
 __all__ = ["WORKLOADS", "Workload", "Writer", "failed"]
