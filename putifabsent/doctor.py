@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["Check", "Verdict", "examine"]
-
 _SECONDS = 5.0  # how long any one answer is waited for
 
 _DRIFT = 5.0

@@ -8,8 +8,6 @@ from html import escape
 
 from putifabsent.version import __version__
 
-__all__ = ["cells", "page", "table", "wide"]
-
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>

@@ -23,24 +23,6 @@ from putifabsent.shim.schemes import GUARDED
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = [
-    "PROFILE",
-    "AsJson",
-    "Endpoint",
-    "Options",
-    "Url",
-    "Yes",
-    "ask",
-    "command_line",
-    "guarded_address",
-    "mount",
-    "mounted",
-    "mounting",
-    "parse_options",
-    "require_pyspark",
-    "value_of",
-]
-
 Url = Annotated[
     str,
     typer.Argument(

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
     from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.pool import Stress
     from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.running import Stress
-
-__all__ = ["demo", "simulate", "stress"]
 
 _WRITERS = re.compile(r"(-?\d+)(?:-(\d+))?", re.ASCII)
 _PERCENT = re.compile(r"(-?\d+(?:\.\d+)?) ?%", re.ASCII)
@@ -319,7 +317,7 @@ def stress(  # noqa: PLR0913 - one an option
     with answering(url, as_json=as_json) as screen:
         from putifabsent.lab.durations import parse
         from putifabsent.lab.stress import results
-        from putifabsent.lab.stress.running import FAULTS, Stress
+        from putifabsent.lab.stress.pool import FAULTS, Stress
         from putifabsent.lab.stress.writers import WORKLOADS
 
         check_ending("--report", report, ".html")

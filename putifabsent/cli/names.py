@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name
 
-__all__ = ["explain", "put", "resolve"]
-
 
 @dataclass(frozen=True)
 class Explained:

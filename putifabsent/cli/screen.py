@@ -38,9 +38,6 @@ from putifabsent.errors import ConfigError, Holder, NameTaken, OutcomeUnknown, U
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "answering", "check_ending", "empty_table", "write"]
-
 # Into a file or a pipe, where no line width is known.
 _WIDTH = 160
 

@@ -29,9 +29,6 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from rich.table import Table
 
-
-__all__ = ["doctor", "init", "policy", "probe"]
-
 _OF_ANY_POLICY = (
     "Names that the mount alone guards (guard=[...]), and deletions, are not covered.",
     "Arbiters beside the store publish by a plain copy, which this policy refuses: not for their tables.",

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from putifabsent.inspection import Failed, Report
     from putifabsent.shim.leftovers import Leftover
 
-__all__ = ["drop", "fsck", "inspect", "leave", "ledger", "migrate", "turns"]
-
 # Of a finding's names, of which a table may have any number.
 _NAMES = 10
 

@@ -24,18 +24,6 @@ from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Name, Role
 
-__all__ = [
-    "ascending",
-    "in_order",
-    "in_turn",
-    "join",
-    "place_of",
-    "rehearsal",
-    "rehearsed",
-    "together",
-    "waited_for",
-]
-
 _STATES = ("requested", "inflight", "completed", "base", "log")
 
 T = TypeVar("T")

@@ -34,17 +34,6 @@ Method = TypeVar("Method", bound="Callable[..., Any]")
 T = TypeVar("T")
 P = ParamSpec("P")
 
-__all__ = [
-    "HANDED_ON",
-    "OF_A_NAME",
-    "RENAMES",
-    "WRITES",
-    "delegated",
-    "in_both_colours",
-    "is_wrapped_data",
-    "refuse_signed_write",
-]
-
 OF_A_NAME = frozenset({
     "chmod", "get_tags", "getxattr", "metadata", "object_version_info", "put_tags",
     "sync_process_limits_to_offset_and_length", "url",

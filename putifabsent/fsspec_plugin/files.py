@@ -26,9 +26,6 @@ from putifabsent.backends.streaming_upload import Ahead, FileBody
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-
-__all__ = ["CompressedFile", "GuardedFile", "GuardedText", "JointTransaction", "ReadOnlyBytes"]
-
 _log = logging.getLogger(__name__)
 
 IN_MEMORY = 16 * 2**20

@@ -70,8 +70,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["GuardedFileSystem"]
-
 _made_again = made_again  # so it is called in what version 0.1.0 has pickled
 
 _EMPTY = InMemory(b"")

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from putifabsent.inspection.commits import Commits
     from putifabsent.shim.names import Name
 
-__all__ = ["Guard"]
-
 _AT_ONCE = 2**17  # bytes; to look at more takes a millisecond and longer, for which a loop is not held up
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi import Step
     from putifabsent.shim.ledger.book import Ledger
 
-__all__ = ["Hudi", "Table", "rules_of"]
-
 _JUDGED = (Role.INSTANT, Role.SLICE)
 """What a table's ledger may have a word in, though its name is not guarded."""
 

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.inspection.commits import Commits
 
-__all__ = [
-    "CachedToo",
-    "borrowing",
-    "class_has",
-    "class_to_wrap",
-    "commits_of",
-    "is_shared",
-    "lender",
-    "made_again",
-    "remember",
-]
-
 # By id, for fsspec's filesystems compare equal by their options.
 _known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
 

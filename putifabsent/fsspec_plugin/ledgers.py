@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Ledgers"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

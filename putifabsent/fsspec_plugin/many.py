@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
 
-__all__ = ["copy", "copy_async", "get", "get_async", "mv", "pipe", "pipe_async", "put", "put_async"]
-
 
 def pipe(fs: GuardedFileSystem, path: Any, value: Any = None, **kwargs: Any) -> Any:
     """Write bytes to files."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
-__all__ = ["MOST_KNOWN", "Cache", "Deferring", "Mount", "new_token"]
-
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")

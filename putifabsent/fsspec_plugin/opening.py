@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
 
-__all__ = ["open", "open_async", "open_binary"]
-
 
 def open(  # noqa: A001 - fsspec's name for it
     fs: GuardedFileSystem,

@@ -20,8 +20,6 @@ from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
 from putifabsent.shim.probe_policy import BY_THE_STORE, validate
 
-__all__ = ["SALTED", "Options", "check_options", "this_session", "this_writer"]
-
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",

@@ -17,18 +17,6 @@ from putifabsent.backends.base import STATE_FOLDER
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.mount import Mount
 
-__all__ = [
-    "Paths",
-    "check_path",
-    "each_of",
-    "hide",
-    "is_state",
-    "own",
-    "refuse_pattern",
-    "renamed",
-    "spelled_out",
-]
-
 _INSIDE = f"/{STATE_FOLDER}/"
 _ITSELF = f"/{STATE_FOLDER}"
 _PLAIN = re.compile(r"(?!.*/\.)[^/.:?#\0][^:?#\0]*(?<!/)", re.DOTALL)

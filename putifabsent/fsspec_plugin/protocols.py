@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 else:
     _Guarded = object  # what is mixed in has no base, and knows what it is mixed into
 
-__all__ = [
-    "BY_SCHEME",
-    "GuardedAzureFileSystem",
-    "GuardedGCSFileSystem",
-    "GuardedLocalFileSystem",
-    "GuardedMemoryFileSystem",
-    "GuardedS3FileSystem",
-    "guard_protocol",
-    "guarded",
-    "unguard_protocol",
-]
-
 _ASYNC = ("asynchronous", "loop", "batch_size")
 _WRAPPED = {
     "s3": "s3fs.S3FileSystem",

@@ -24,12 +24,6 @@ from putifabsent.fsspec_plugin.steps import Call, Either, Steps
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 
-__all__ = [
-    "cat", "cat_file", "cat_ranges", "checksum", "created", "du", "exists", "expand_path", "expanding",
-    "find", "glob", "info", "invalidate_cache", "isdir", "isfile", "literally", "ls", "modified", "read_by",
-    "sign", "size", "ukey", "walk", "walk_async",
-]  # fmt: skip
-
 # --- one name
 
 

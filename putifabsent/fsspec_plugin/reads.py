@@ -39,8 +39,6 @@ _UNANSWERED = object()
 _GONE_FOR = 600.0
 """Seconds for which nobody asks again for a key that was gone: each listing of a folder would."""
 
-__all__ = ["Details", "Reads"]
-
 
 class Reads:
     """Finds what is there in a mount."""

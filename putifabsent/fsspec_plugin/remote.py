@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
 
-__all__ = ["Admission", "Remote", "Taken"]
-
 
 class Admission(NamedTuple):
     """What a plain write is, for who does it by itself."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.mount import Mount
 
-__all__ = ["Removals"]
-
 
 class Removals:
     """Removes by a mount's arbiter what that knows, and all else as the wrapped filesystem."""

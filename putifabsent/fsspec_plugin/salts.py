@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Owner = Opened | Completion | None
 
-__all__ = ["Salts"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin.guard import Guard
 
-__all__ = ["LIFELESS", "Asker", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
-
 LIFELESS = 60.0  # seconds without a new entry after which its waiter is taken for dead
 
 _WRITTEN_EACH = 15.0

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 
     Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
 
-__all__ = [
-    "arbiter_of",
-    "copies_safely",
-    "kind_of",
-    "place_of",
-    "registry_of",
-    "rely_on",
-    "store_like",
-    "store_of",
-    "terms_of",
-    "unordered",
-    "verdicts_of",
-]
-
 _COPY = "copy"
 
 

@@ -26,17 +26,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Request
 
-__all__ = [
-    "MANY_ROUNDS",
-    "METRICS",
-    "Instruments",
-    "instruments",
-    "is_loaded",
-    "log",
-    "observe",
-    "observe_wait",
-]
-
 log = logging.getLogger(__name__)
 
 METRICS = "opentelemetry.metrics"  # whoever sets a meter provider has imported it

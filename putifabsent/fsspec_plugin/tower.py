@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Opened, State
 
-__all__ = ["Begins", "Tower"]
-
 _log = logging.getLogger(__name__)
 
 _WRITE = frozenset({"commit", "deltacommit", "replacecommit"})

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Turn", "taken", "turns_held", "with_turns"]
-
 _BEATS_A_LEASE = 3
 _PATIENCE = 5.0  # seconds that somebody waits at most who is interrupted, so that others need not
 

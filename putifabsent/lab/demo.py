@@ -26,8 +26,6 @@ from typing import Any, Literal, TypeAlias
 from putifabsent.errors import ConfigError
 from putifabsent.lab.servers import LocalBucket
 
-__all__ = ["Race", "StoreName", "race", "run"]
-
 StoreName: TypeAlias = Literal["s3", "local"]
 Commit: TypeAlias = "tuple[int, int]"
 Options: TypeAlias = "dict[str, Any]"

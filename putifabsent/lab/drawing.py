@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = ["png", "svg"]
-
 _STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,

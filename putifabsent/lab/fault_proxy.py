@@ -20,8 +20,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech", "reset"]
-
 Speech: TypeAlias = Literal["dynamodb", "files", "http", "postgres", "redis", "zookeeper"]
 
 _CHUNK = 2**16

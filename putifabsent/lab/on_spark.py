@@ -25,14 +25,12 @@ from putifabsent.lab.simulate.running import Plan, Tally
 from putifabsent.lab.stress.journal import Operation
 from putifabsent.lab.stress.results import SCHEMA, Result, table_of
 from putifabsent.lab.stress.rules import Violation, judge_on_spark
-from putifabsent.lab.stress.running import Ground, Stress, obeyed
+from putifabsent.lab.stress.running import Ground, obeyed
 
 if TYPE_CHECKING:
     from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.stress.paths import Contender
-    from putifabsent.lab.stress.pool import Orders
-
-__all__ = ["SETTINGS", "judge_on", "session_at", "simulate", "simulate_on", "stress_on", "stressing"]
+    from putifabsent.lab.stress.pool import Orders, Stress
 
 _PARTS = 8
 _TASKS_A_CORE = 4  # so that the last ones to end are not waited for by all others

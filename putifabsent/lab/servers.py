@@ -19,8 +19,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LocalBucket"]
-
 _BACKLOG = 1024
 _START_SECONDS = 30
 _STOP_SECONDS = 5

@@ -27,28 +27,6 @@ from putifabsent.testing.races import Attempt, creation_of
 if TYPE_CHECKING:
     from putifabsent.backends.counters import Counter
 
-__all__ = [
-    "COLOURS",
-    "Around",
-    "Ask",
-    "InBothColours",
-    "LosesAnswers",
-    "Registry",
-    "ThroughTheStore",
-    "all_pages",
-    "completing",
-    "created",
-    "created_and_held",
-    "creating",
-    "first_claim",
-    "forked",
-    "held",
-    "required",
-    "staged",
-    "together",
-    "won",
-]
-
 T = TypeVar("T")
 
 COLOURS: tuple[Literal["sync", "async"], ...] = ("sync", "async")

@@ -35,8 +35,6 @@ from putifabsent.testing.asking import (
     together,
 )
 
-__all__ = ["ClaimsTests", "LostClaimTests"]
-
 WRONG: dict[str, Callable[[Claim], Claim | None]] = {
     "none": lambda _: None,
     "incarnation": lambda there: replace(there, incarnation=there.incarnation + 1),

@@ -14,8 +14,6 @@ from putifabsent.backends.counters import LARGEST, Advanced, Counter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
 
-__all__ = ["CounterTests", "LostCounterTests"]
-
 _NOW = 1_800_000_000_000
 _RIGHT = 5 * 60 * 1000
 _THREADS = 32

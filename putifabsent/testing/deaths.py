@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Course", "Doomed", "Will", "doomed", "stepped"]
-
 T = TypeVar("T")
 
 _SECONDS = 60

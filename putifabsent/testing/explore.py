@@ -61,9 +61,6 @@ if TYPE_CHECKING:
             """Return which promise is broken, or None."""
 
 
-__all__ = ["Actor", "ActorRun", "Explored", "Faults", "Step", "World", "explore", "wander"]
-
-
 Outcomes: TypeAlias = "tuple[Any, ...]"
 
 # So many histories that were taken for the same as another are followed one step further, to be sure.

@@ -18,8 +18,6 @@ from typing import Any
 
 from putifabsent.backends.body import InMemory
 
-__all__ = ["fingerprint"]
-
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
 # What is distinguished by its identity stays alive, so that no other object gets its address.
 _kept: dict[int, Any] = {}

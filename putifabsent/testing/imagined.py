@@ -14,18 +14,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from putifabsent.backends import base, registries
 from putifabsent.shim import requests
 
-__all__ = [
-    "LOST",
-    "Forget",
-    "ImaginedClaims",
-    "ImaginedLocks",
-    "ImaginedStore",
-    "Kind",
-    "Owner",
-    "Thing",
-    "Things",
-]
-
 LOST = ConnectionError("the answer was lost")  # one for all: outcomes must compare equal where they are
 
 # No name of anybody's begins like this.

@@ -21,9 +21,6 @@ from putifabsent.shim.requests import Both, Pause
 if TYPE_CHECKING:
     from putifabsent.testing.explore import ActorRun, World
 
-__all__ = ["LinearName", "Operation", "is_linear"]
-
-
 # So often a reader whom nobody disturbs may back off.
 _PATIENCE = 5
 _ROLES = ("create", "delete", "read")

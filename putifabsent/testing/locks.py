@@ -11,8 +11,6 @@ import pytest
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
 from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
 
-__all__ = ["LockTests", "LostLockTests"]
-
 _LEASE = 600.0
 _SHORT = 0.05
 # A lease of 50 ms has ended before so many questions are answered, or it never will.

@@ -17,8 +17,6 @@ from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List,
 from putifabsent.testing.asking import Around, Ask, LosesAnswers, held, staged
 from putifabsent.testing.races import creation_of
 
-__all__ = ["LostAnswerTests"]
-
 Write: TypeAlias = "Callable[[Ask, str, Creation], Request]"
 
 

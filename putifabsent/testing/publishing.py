@@ -31,8 +31,6 @@ from putifabsent.testing.asking import Around, Ask, created, held, together, won
 from putifabsent.testing.races import creation_of, race
 from putifabsent.testing.stores import BODIES
 
-__all__ = ["ConditionalCopyTests", "PublishTests"]
-
 
 class PublishTests:
     """What ``put`` and ``publish`` promise; goes with ``StoreTests``."""

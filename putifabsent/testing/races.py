@@ -38,20 +38,6 @@ from putifabsent.backends.body import InMemory
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-
-__all__ = [
-    "Attempt",
-    "Contender",
-    "Race",
-    "Raced",
-    "body_of",
-    "creation_of",
-    "race",
-    "through_filesystem",
-    "through_made_store",
-    "through_store",
-]
-
 StoreOperation: TypeAlias = Literal["create", "complete", "mixed"]
 
 Attempt: TypeAlias = Callable[[], None]

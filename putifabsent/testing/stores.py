@@ -59,8 +59,6 @@ from putifabsent.testing.asking import (
 from putifabsent.testing.deaths import Will, doomed
 from putifabsent.testing.races import creation_of, race, through_made_store
 
-__all__ = ["SharedStoreTests", "StoreTests"]
-
 BODIES = {"empty": b"", "text": "täxt\r\n".encode(), "binary": bytes(range(256))}
 _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
 

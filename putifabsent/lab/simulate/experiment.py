@@ -15,8 +15,6 @@ from putifabsent.lab.durations import formatted
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["COLUMNS", "RUNS", "Cell", "Experiment", "Published", "published", "read"]
-
 COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
 RUNS = 1_000  # of each published cell
 _LONGEST = 10**15  # milliseconds: no timestamp comes near the end of 64 bits

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.floating[Any]]
 
-__all__ = [
-    "ENOUGH",
-    "LEVEL",
-    "Chances",
-    "chances",
-    "cumulative",
-    "differing",
-    "expected_mean",
-    "expected_percent",
-    "mean_band",
-    "percent_band",
-]
-
-
 ENOUGH = 100  # runs of a cell; of fewer, noise explains whatever comes out
 LEVEL = 0.999
 """How sure it is that cells of the same writers are not called different, all comparisons together."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
 
-__all__ = ["Chart", "charts", "page", "published_charts", "save", "svg"]
-
 Quantity: TypeAlias = Literal["percent", "collisions"]
 Along: TypeAlias = Literal["writers", "interval"]
 

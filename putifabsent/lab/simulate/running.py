@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.signedinteger[Any]]
 
-__all__ = ["Plan", "Tally", "collisions", "runs", "simulate", "timestamps"]
-
 _RUNS = 250  # those of a share. Its seed hangs on it: another number would give other results.
 _AT_ONCE = 2**18  # timestamps that are worked on together: few enough for a processor's cache
 _MERGED = 7  # writers whose timestamps are merged, not sorted

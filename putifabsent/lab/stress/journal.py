@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["TORN", "Journal", "Operation", "body", "host", "kept", "offered_in"]
-
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LONGEST_ERROR = 500
 

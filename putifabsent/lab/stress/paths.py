@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Contender", "Path", "endpoint_of", "guarded", "stock_of"]
-
 _LEASE = 2.0  # seconds: paused writers are to lose their turns in a run of minutes
 _WAIT = 20.0
 

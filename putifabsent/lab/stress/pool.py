@@ -30,8 +30,6 @@ from putifabsent.lab.stress.journal import Action, Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
 
-__all__ = ["FAULTS", "Orders", "Stress"]
-
 FAULTS = ("kill", "pause", "lost")
 
 _PR_SET_PDEATHSIG = 1

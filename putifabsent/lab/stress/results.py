@@ -18,19 +18,6 @@ from putifabsent.lab.stress.rules import PROMISES, Violation, count
 if TYPE_CHECKING:
     from putifabsent.lab.stress.paths import Contender
 
-__all__ = [
-    "COLUMNS",
-    "SCHEMA",
-    "Figures",
-    "Result",
-    "cells",
-    "errors",
-    "figures",
-    "row",
-    "table_of",
-    "verdict",
-]
-
 _TYPES = {"writer": pa.int64(), "begun": pa.int64(), "ended": pa.int64(), "closing": pa.bool_()}
 SCHEMA = pa.schema([(each.name, _TYPES.get(each.name, pa.string())) for each in fields(Operation)])
 """A column for each attribute of an operation."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["PROMISES", "RULES", "Rule", "Violation", "count", "judge", "judge_on_spark"]
-
 PROMISES = {
     "U": "one creation of a name is acknowledged",
     "B": "bytes that were readable do not change",

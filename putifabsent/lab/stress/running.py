@@ -19,7 +19,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
-from putifabsent.lab.stress.pool import FAULTS, Orders, Stress
+from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import Result, figures, table_of
 from putifabsent.lab.stress.rules import Violation, judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from putifabsent.lab.stress.paths import Path as StorePath
-
-__all__ = ["FAULTS", "Ground", "Stress", "obeyed", "run"]
 
 _LOST_SHARE = 0.01
 _READERS = 16

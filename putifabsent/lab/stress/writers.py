@@ -23,8 +23,6 @@ from putifabsent.shim.formats import hudi
 if TYPE_CHECKING:
     from putifabsent.lab.stress.paths import Path
 
-__all__ = ["WORKLOADS", "Workload", "Writer", "failed"]
-
 _TRIES = 4
 _REST_SECONDS = 1.0
 _LOOKS_BACK = 0.3  # how often a writer reads an old commit again
