@@ -41,13 +41,6 @@ class Bulk:
         self._ended: dict[str, asyncio.Event] = {}
         self._failed: dict[str, BaseException] = {}
 
-    def put_in_order(self, series: Sequence[Sequence[str]]) -> None:
-        """Have each of these names wait for the one before it; they are begun in this order."""
-        for names in series:
-            known = list(dict.fromkeys(names))
-            self._before.update(zip(known[1:], known, strict=False))
-            self._ended.update((name, asyncio.Event()) for name in known)
-
     async def in_turn(self, name: str, create: Callable[[], Awaitable[T]]) -> T:
         """Await a creation when it is its turn; without the one before it, it would leave a gap."""
         try:
@@ -69,15 +62,6 @@ class Bulk:
         await self._ended[before].wait()
         if before in self._failed:
             raise self._failed[before]
-
-    def join(self) -> None:
-        """Take part; a creation that begins after the end of the call is cancelled instead."""
-        task = asyncio.current_task()
-        if task is None or task is self._caller:
-            return
-        if self._over:
-            raise asyncio.CancelledError
-        self._tasks.add(task)
 
     def note(self, error: BaseException) -> None:
         """Keep what a creation ended with, if that is unknown."""
@@ -103,9 +87,11 @@ def join() -> Bulk | None:
 
     If that call is over, the creation is cancelled.
     """
-    bulk = _bulk.get()
-    if bulk is not None:
-        bulk.join()
+    bulk, task = _bulk.get(), asyncio.current_task()
+    if bulk is not None and task is not None and task is not bulk._caller:
+        if bulk._over:
+            raise asyncio.CancelledError
+        bulk._tasks.add(task)
     return bulk
 
 
@@ -164,10 +150,14 @@ async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Await
 
 
 def in_order(series: Sequence[Sequence[str]]) -> None:
-    """Have the names of the call under way wait for each other."""
+    """Have each of these names of the call under way wait for the one before it."""
     bulk = _bulk.get()
-    if bulk is not None:
-        bulk.put_in_order(series)
+    if bulk is None:
+        return
+    for names in series:
+        known = list(dict.fromkeys(names))
+        bulk._before.update(zip(known[1:], known, strict=False))
+        bulk._ended.update((name, asyncio.Event()) for name in known)
 
 
 async def together(many: Awaitable[T]) -> T:

@@ -135,7 +135,9 @@ class Hudi:
     def _creating_instant(
         self, name: Name, step: Step, body: Body, creation: Creation, ledger: Ledger
     ) -> Protocol[Created]:
-        self._forget_none()
+        # Where no table was is forgotten: whoever writes an instant may just have made one.
+        for folder in [folder for folder, table in list(self._tables.items()) if table is None]:
+            self._tables.pop(folder, None)
         frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
         rule = _rule(ledger, name, creation, frees=frees)
         by_name = partial(self._guard.by_name, name, body, creation)
@@ -361,12 +363,6 @@ class Hudi:
             if not isinstance(got, Absent):
                 return Table(self._mount.policy.classify(path), hudi_ledger.version_in(got.data))
         return None
-
-    def _forget_none(self) -> None:
-        """Forget where no table was: whoever writes an instant may just have made one."""
-        for folder, table in list(self._tables.items()):
-            if table is None:
-                self._tables.pop(folder, None)
 
 
 def _rule(

@@ -399,7 +399,10 @@ class Mount:
         """Find out, once, whether the store can be relied on."""
         if judged or not self.by_the_store:
             self._require_order(name)
-        if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
+        wanted = NEEDED if self.arbiter is None else self.arbiter.needs
+        if judged:
+            wanted = (*wanted, *BESIDE)
+        if needs := [each for each in dict.fromkeys(wanted) if each not in self.relied]:
             folder = name.state.rpartition("/")[0]
             stores.rely_on(self.options.arbiter, needs, self.store, folder, self._remade)
             self.relied.update(needs)
@@ -427,11 +430,6 @@ class Mount:
     def verdicts(self, folder: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately."""
         return stores.verdicts_of(self.store, folder, self._remade)
-
-    def _needs(self, judged: bool) -> tuple[str, ...]:
-        """Return the operations that a creation rests on; some of them may be there twice."""
-        needs = NEEDED if self.arbiter is None else self.arbiter.needs
-        return (*needs, *BESIDE) if judged else needs
 
     @property
     def _remade(self) -> stores.Remade:

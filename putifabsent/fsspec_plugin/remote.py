@@ -11,7 +11,7 @@ import errno
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -241,17 +241,17 @@ class Remote:
 
     def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""
-        held = _turn_called(turn)
-        name = self._of_turns(table, held)
-        beat = partial(turns.beat, turn=held, creation=self._mount.looker(name), clock=time.monotonic)
-        return bool(self._mount.run(self._guard.ledgers.using(name, beat)))
+        return self._of_a_turn(table, turn, partial(turns.beat, clock=time.monotonic))
 
     def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
+        return self._of_a_turn(table, turn, turns.release)
+
+    def _of_a_turn(self, table: str, turn: str, call: Callable[..., Protocol[bool]]) -> bool:
         held = _turn_called(turn)
         name = self._of_turns(table, held)
-        release = partial(turns.release, turn=held, creation=self._mount.looker(name))
-        return bool(self._mount.run(self._guard.ledgers.using(name, release)))
+        using = partial(call, turn=held, creation=self._mount.looker(name))
+        return bool(self._mount.run(self._guard.ledgers.using(name, using)))
 
     @contextmanager
     def in_turn(self, path: str, turn: str) -> Iterator[None]:

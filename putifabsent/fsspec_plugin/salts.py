@@ -171,7 +171,8 @@ class Salts:
         """
         groups: dict[str, list[str]] = {}
         for each in found:
-            groups.setdefault(self._shown_as(each), []).append(each)
+            recorded = hudi_salt.recorded(each)
+            groups.setdefault(each if self.recorded(recorded) is None else recorded, []).append(each)
         shown: Details = {}
         for recorded, there in groups.items():
             counting: str | None = there[0]
@@ -183,10 +184,6 @@ class Salts:
             shown[recorded] = found[counting] if counting == recorded else renamed(found[counting], recorded)
         name = self.name_of(path)
         return shown if not self.keeps or (name and self._is_instant(name)) else self._in_order(shown)
-
-    def _shown_as(self, path: str) -> str:
-        recorded = hudi_salt.recorded(path)
-        return recorded if self.recorded(recorded) is not None else path
 
     def _in_order(self, found: Details) -> Details:
         """Show instants behind all else, in their order; each with its ``salt``."""

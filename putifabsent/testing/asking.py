@@ -20,7 +20,7 @@ from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends.base import Created, Creation, Exists, Found, Got, Holder, Staged, Store, Written
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock
+from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock, TryAgain
 from putifabsent.shim.requests import Complete, Create, Discard, Head, Request, Stage, perform, perform_async
 from putifabsent.testing.races import Attempt, creation_of
 
@@ -32,6 +32,7 @@ T = TypeVar("T")
 COLOURS: tuple[Literal["sync", "async"], ...] = ("sync", "async")
 _FORK_SECONDS = 60
 _SECONDS = 120
+_TIMES = 1000
 
 
 def required(suite: object, fixture: str) -> NoReturn:
@@ -235,6 +236,12 @@ def together(writers: int, work: Callable[[int], T]) -> list[T]:
         thread.join(_SECONDS)
     assert len(answers) == writers, "somebody was not answered"
     return answers
+
+
+def answered(ask: Callable[[], Any]) -> Any:
+    """Return what a server answers that may throttle for a while; whoever never answers is found out."""
+    outcomes = (ask() for _ in range(_TIMES))
+    return next((each for each in outcomes if not isinstance(each, TryAgain)), "it was never answered")
 
 
 # --- other processes

@@ -29,6 +29,7 @@ from putifabsent.testing.asking import (
     LosesAnswers,
     Registry,
     all_pages,
+    answered,
     first_claim,
     forked,
     required,
@@ -376,10 +377,7 @@ class LostClaimTests(LosesAnswers):
 def _claims(
     claims: Claims, identity: str, mine: list[Claim], expected: Claim | None, number: int
 ) -> tuple[Claim, object]:
-    outcome = claims.write(identity, mine[number], expected)
-    while isinstance(outcome, TryAgain):
-        outcome = claims.write(identity, mine[number], expected)
-    return mine[number], outcome
+    return mine[number], answered(lambda: claims.write(identity, mine[number], expected))
 
 
 def _one_won(outcomes: list[tuple[Claim, object]], found: object) -> None:

@@ -11,15 +11,21 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from putifabsent.backends.counters import LARGEST, Advanced, Counter
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
+from putifabsent.backends.registries import Maybe, Refused
+from putifabsent.testing.asking import (
+    InBothColours,
+    LosesAnswers,
+    Registry,
+    answered,
+    forked,
+    required,
+    together,
+)
 
 _NOW = 1_800_000_000_000
 _RIGHT = 5 * 60 * 1000
 _THREADS = 32
 _ADVANCES = 10
-# A server may throttle for a while; whoever never answers is found out.
-_TIMES = 1000
 
 
 class CounterTests(InBothColours):
@@ -206,5 +212,4 @@ def _last(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> int
 
 
 def _answered(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> Any:
-    outcomes = (ask.advance(name, floor, count) for _ in range(_TIMES))
-    return next((each for each in outcomes if not isinstance(each, TryAgain)), "it was never answered")
+    return answered(lambda: ask.advance(name, floor, count))

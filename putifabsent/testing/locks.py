@@ -8,8 +8,16 @@ from typing import Literal
 
 import pytest
 
-from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
-from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
+from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released
+from putifabsent.testing.asking import (
+    InBothColours,
+    LosesAnswers,
+    Registry,
+    answered,
+    forked,
+    required,
+    together,
+)
 
 _LEASE = 600.0
 _SHORT = 0.05
@@ -180,10 +188,7 @@ def _left(held: object, owner: str) -> float:
 
 
 def _acquires(lock: Lock, key: str, number: int) -> tuple[str, object]:
-    outcome = lock.acquire(key, str(number), _LEASE)
-    while isinstance(outcome, TryAgain):
-        outcome = lock.acquire(key, str(number), _LEASE)
-    return str(number), outcome
+    return str(number), answered(lambda: lock.acquire(key, str(number), _LEASE))
 
 
 def _locks_and_releases(ask: Registry, key: str) -> bool:
