@@ -106,12 +106,10 @@ else:
             self._creates = creates
 
         def __call__(self, steps: Callable[..., Steps[Any]]) -> Self:
-            """Take the generator."""
             self._steps = steps
             return self
 
         def __set_name__(self, owner: type, name: str) -> None:
-            """Put both methods into the class."""
             steps, creates = self._steps, self._creates
             ours = list(inspect.signature(steps).parameters)[1 : self._like + 1]
 

@@ -105,7 +105,6 @@ class GuardedFile(io.BufferedIOBase):
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Keep ``data``; returns its length in bytes."""
         try:
             view = memoryview(data)
             if self._dropped:
@@ -160,7 +159,6 @@ class GuardedFile(io.BufferedIOBase):
         return self._spool.tell()
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Cut what was written."""
         self._check_open()
         with self._turns:
             self._give_up_ahead()
@@ -333,11 +331,9 @@ class GuardedText(io.TextIOWrapper):
         super().close()
 
     def finish(self) -> None:
-        """Say that all has been written."""
         self.buffer.finish()
 
     def discard(self) -> None:
-        """Forget everything."""
         self.buffer.discard()
 
     __exit__ = _end_of_block
@@ -361,7 +357,6 @@ class CompressedFile(io.BufferedIOBase):
         return int(self._compressor.tell())
 
     def write(self, data: Buffer, /) -> int:
-        """Compress ``data``."""
         self._compressor.write(data)
         return memoryview(data).nbytes
 
@@ -377,11 +372,9 @@ class CompressedFile(io.BufferedIOBase):
             self._below.close()
 
     def finish(self) -> None:
-        """Say that all has been written."""
         self._below.finish()
 
     def discard(self) -> None:
-        """Forget everything."""
         self._below._dealloc_warn(self)
         with contextlib.suppress(Exception):
             self._compressor.close()  # now, for its destructor would complain that the file is closed
@@ -413,15 +406,12 @@ class ReadOnlyBytes(io.BytesIO):
         return False
 
     def write(self, data: Buffer, /) -> int:
-        """Refuse."""
         raise io.UnsupportedOperation("write")
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Refuse."""
         raise io.UnsupportedOperation("writelines")
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Refuse."""
         raise io.UnsupportedOperation("truncate")
 
 

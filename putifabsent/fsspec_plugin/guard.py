@@ -243,7 +243,6 @@ class Guard:
             self.mount.forget_listed(source)
 
     def source(self, path: Any, name: Name) -> str:
-        """Return the full name of what ``name`` is to be created from."""
         if not self.mount.has_folders:
             if self.mount.paths.is_a_version(path):
                 msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
@@ -252,7 +251,6 @@ class Guard:
         return self.mount.paths.full(path)
 
     def resolving(self, path: str, token: str) -> Steps[Holder | None]:
-        """Answer an unknown outcome later."""
         name = yield from self.known_as(self.mount.paths.full(path))
         creation, arbiter = Creation(token, self.mount.writer, name.state), self.mount.arbiter
 

@@ -89,7 +89,6 @@ class Hudi:
         return None if self.salts is None else self.salts.own_instant(name)
 
     def promoted(self, name: Name) -> Name:
-        """Return what is created when ``name`` is."""
         return name if self.salts is None else self.salts.promoted(name)
 
     def _is_kept(self, name: Name) -> bool:
@@ -158,7 +157,6 @@ class Hudi:
     def resolving(
         self, name: Name, creation: Creation, by_name: Callable[[], Protocol[Holder | None]]
     ) -> Protocol[Holder | None]:
-        """Answer an unknown outcome later."""
         if not hudi_ledger.is_completed(name):
             return by_name()
 
@@ -201,7 +199,6 @@ class Hudi:
         return hudi_ledger.instant_of(path) is not None
 
     def forget_below(self, folder: str) -> None:
-        """Forget the tables in a folder that is removed."""
         for inside in list(self._tables):  # of which other threads find more meanwhile
             if f"{inside}/".startswith(f"{folder}/"):
                 self._tables.pop(inside, None)
@@ -217,7 +214,6 @@ class Hudi:
         return hudi_ledger.may_show_instants(path)
 
     def is_timeline(self, folder: str) -> bool:
-        """Whether a folder has instants in it."""
         return hudi_ledger.timeline_in(self._mount.policy.classify, folder) is not None
 
     def unpublished(self, name: Name) -> Steps[Located | None]:

@@ -146,7 +146,6 @@ class Ledgers:
                 yield Decide(removed(marker))
 
     def forget_below(self, folder: str) -> None:
-        """Forget the ledgers in a folder that is removed."""
         for state in list(self._books):
             if state.startswith(f"{folder}/"):
                 self._books.pop(state, None)

@@ -180,7 +180,6 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
 
     @classmethod
     def clear_instance_cache(cls) -> None:
-        """Forget the filesystems that were made, and the wrapped ones."""
         cls._class_to_wrap().clear_instance_cache()
         super().clear_instance_cache()
 

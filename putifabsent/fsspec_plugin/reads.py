@@ -111,7 +111,6 @@ class Reads:
         return True
 
     def being_a_file(self, path: str) -> Steps[bool]:
-        """Say whether a name is a file's."""
         if self.plainly(path):
             return bool((yield from self._plain("isfile", path, (), {})))
         try:

@@ -78,7 +78,6 @@ class Salts:
         return name._replace(path=path, identity=path, guarded=True)
 
     def promoted(self, name: Name) -> Name:
-        """Return what is created when ``name`` is."""
         if self.recorded(name.path) is None:
             return name
         return self._mount.policy.classify(self.written_as(name.path))

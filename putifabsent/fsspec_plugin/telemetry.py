@@ -147,7 +147,6 @@ class Instruments:
         }
 
     def wait(self, arbiter: str, seconds: float) -> None:
-        """Measure for how long somebody was in a queue."""
         self._durations["queue"].record(seconds, {_ARBITER: arbiter})
 
     def add(self, arbiter: str, counts: Counts, outcome: str | None, seconds: float) -> None:
