@@ -300,28 +300,14 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours()
     def resolve(self, path: str, creation_token: str) -> Steps[Holder | None]:
-        """Answer an unknown outcome later.
+        """Answer an unknown outcome later, by ``OutcomeUnknown.token``.
 
-        Parameters
-        ----------
-        path
-            The name.
-        creation_token
-            ``OutcomeUnknown.token``.
+        The creation itself is returned if it won. None: it does not hold the name now; it may never have
+        happened, may have been deleted since, or, within minutes, may still land.
 
-        Returns
-        -------
-        Holder or None
-            The creation itself: it won. None: it does not hold the name now; it may never have happened,
-            may have been deleted since, or, within minutes, may still land.
-
-        Raises
-        ------
-        NameTaken
-            Another creation holds the name now. It is a loss only if that was there before this one was sent:
-            the store alone keeps nothing of what was deleted since.
-        OutcomeUnknown
-            The store can't be read; or another creation holds the name, and this one may have before.
+        ``NameTaken``: another creation holds the name now. It is a loss only if that was there before this
+        one was sent: the store alone keeps nothing of what was deleted since. ``OutcomeUnknown``: the store
+        can't be read; or another creation holds the name, and this one may have before.
         """
         return (yield from self.guard.resolving(path, creation_token))
 

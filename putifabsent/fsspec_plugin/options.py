@@ -45,52 +45,36 @@ def this_session() -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """A mount's own options.
+    """A mount's own options."""
 
-    Attributes
-    ----------
-    arbiter
-        Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"``
-        (the store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a
-        registry, ``"dynamodb://TABLE?region=..."`` or ``"redis://HOST/0"``. By default what
-        ``PUTIFABSENT_ARBITER`` says, else ``"auto"``. All mounts of a table must say the same.
-    formats
-        ``"auto"``: every format's names; those that other programs use as well need evidence beside
-        them. A list of formats: only theirs, without evidence.
-    guard
-        Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
-    writer
-        The application's UUID; by default :func:`this_writer`.
-    writer_session
-        The UUID of the process for which this one works, as an executor does for its driver: a filesystem
-        that is pickled takes it along. By default :func:`this_session`.
-    salt
-        ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
-        sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
-        sessions create under one name are kept. All mounts of the table must say the same,
-        and its readers must come through one of them.
-    strict
-        Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
-    inspect
-        ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the
-        table's newest state are read before it is created. Each mount says it for itself.
-    tower
-        Have an unmodified Hudi that is about to begin a commit wait while another one is under way that
-        writes the same file groups; else the later of them does its work, and is refused.
-    deadline
-        Seconds after which an unanswered creation is ``OutcomeUnknown``.
-    """
-
+    # Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"`` (the
+    # store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a registry,
+    # ``"dynamodb://TABLE?region=..."`` or ``"redis://HOST/0"``. By default what ``PUTIFABSENT_ARBITER`` says,
+    # else ``"auto"``. All mounts of a table must say the same.
     arbiter: str = field(default_factory=lambda: os.environ.get(ARBITER) or "auto")
+    # ``"auto"``: every format's names; those that other programs use as well need evidence beside them. A
+    # list of formats: only theirs, without evidence.
     formats: str | Sequence[str] = "auto"
+    # Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
     guard: str | Sequence[str] = ()
-    writer: str | None = None
+    writer: str | None = None  # the application's UUID; by default :func:`this_writer`
+    # The UUID of the process for which this one works, as an executor does for its driver: a filesystem that
+    # is pickled takes it along. By default :func:`this_session`.
     writer_session: str | None = None
+    # ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
+    # sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
+    # sessions create under one name are kept. All mounts of the table must say the same, and its readers must
+    # come through one of them.
     salt: str | None = None
+    # Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
     strict: bool = False
+    # ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the table's
+    # newest state are read before it is created. Each mount says it for itself.
     inspect: str | None = None
+    # Have an unmodified Hudi that is about to begin a commit wait while another one is under way that writes
+    # the same file groups; else the later of them does its work, and is refused.
     tower: bool = False
-    deadline: float = 30.0
+    deadline: float = 30.0  # seconds after which an unanswered creation is ``OutcomeUnknown``
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""

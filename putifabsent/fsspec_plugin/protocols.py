@@ -305,19 +305,8 @@ _replaced: dict[str, type[AbstractFileSystem] | None] = {}
 def guard_protocol(protocol: str) -> None:
     """Make a plain protocol guarded in this process, for code that names it itself.
 
-    Parameters
-    ----------
-    protocol
-        ``"s3"``, ``"gs"``, ``"az"``, ``"file"``, ``"memory"``, or another name of theirs.
-
-    Raises
-    ------
-    ConfigError
-        It can't be guarded.
-
-    Notes
-    -----
-    Filesystems made before stay as they were. Only what goes through fsspec is guarded.
+    It is ``"s3"``, ``"gs"``, ``"az"``, ``"file"``, ``"memory"``, or another name of theirs; all else is a
+    ``ConfigError``. Filesystems made before stay as they were. Only what goes through fsspec is guarded.
     """
     if protocol not in _PLAIN:
         known = ", ".join(sorted(_PLAIN))

@@ -348,22 +348,12 @@ class Slot:
     doing work that is refused when it is done; so do Hudi's writers on Spark that wait (``tower=True``), but
     for those whose commits have begun. It is advice: it keeps nobody from writing.
 
-    Parameters
-    ----------
-    table
-        Its folder, of any format.
-    partitions
-        The folders in it that are written, with all in them, such as ``["day=2026-01-01"]``; None: any of
-        them.
-    timeout
-        Seconds to wait; by default the mount's ``deadline``.
+    The table is a folder, of any format. Of its ``partitions`` those are named that are written, with all in
+    them, such as ``["day=2026-01-01"]``; None: any of them. ``timeout`` is in seconds; by default the mount's
+    ``deadline``.
 
-    Raises
-    ------
-    FileNotFoundError
-        When entered: the folder is not there, and the store has folders.
-    TimeoutError
-        When entered: others wanted to write the same all the time.
+    When it is entered, ``FileNotFoundError``: the folder is not there, and the store has folders;
+    ``TimeoutError``: others wanted to write the same all the time.
     """
 
     def __init__(self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float) -> None:

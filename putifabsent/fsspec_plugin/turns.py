@@ -111,26 +111,13 @@ class Turn:
     process be paused for longer than the lease, others may break it, and what is completed in it after that
     is refused.
 
-    Parameters
-    ----------
-    table
-        Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows that a
-        folder is Hudi's.
-    lease
-        Seconds without a sign of life after which others may break the turn; 3600 at most. The thread gives
-        one three times as often.
-    timeout
-        Seconds to wait for it; by default the mount's ``deadline``.
+    The table is a folder; of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows
+    that a folder is Hudi's. The ``lease`` is seconds without a sign of life, 3600 at most; three are given in
+    that time. ``timeout`` is in seconds, too; by default the mount's ``deadline``.
 
-    Raises
-    ------
-    TimeoutError
-        When entered: somebody else had it all the time.
-    Fenced
-        When left: it was broken, for the holder had given no sign of life; or another mount has removed the
-        table.
-    OutcomeUnknown
-        When entered: it may have been taken. Then it is broken after the lease.
+    When it is entered, ``TimeoutError``: somebody else had it all the time; ``OutcomeUnknown``: it may have
+    been taken, and then is broken after the lease. When it is left, ``Fenced``: it was broken, for the holder
+    had given no sign of life; or another mount has removed the table.
     """
 
     def __init__(self, guard: Guard, table: str, lease: float, timeout: float) -> None:

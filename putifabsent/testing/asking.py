@@ -51,24 +51,16 @@ class InBothColours:
 
 
 class LosesAnswers:
-    """What is called over a network that loses answers.
-
-    Fixtures
-    --------
-    unanswered
-        The same data, by one whose every request is applied, and whose every answer is lost.
-    unheard
-        The same data, by one whose every request is lost on its way, after it has been sent.
-    """
+    """What is called over a network that loses answers. Give it ``unanswered`` and ``unheard``."""
 
     @pytest.fixture
     def unanswered(self) -> Any:
-        """Return one whose answers are lost."""
+        """Return the same data, by one whose every request is applied, and whose every answer is lost."""
         required(self, "unanswered")
 
     @pytest.fixture
     def unheard(self) -> Any:
-        """Return one whose requests are lost."""
+        """Return the same data, by one whose every request is lost on its way, after it has been sent."""
         required(self, "unheard")
 
 

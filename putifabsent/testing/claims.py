@@ -45,17 +45,8 @@ WRONG: dict[str, Callable[[Claim], Claim | None]] = {
 
 
 class ClaimsTests(InBothColours):
-    """What every registry of claims promises. Subclass it, and give it ``claims``.
+    """What every registry of claims promises. Subclass it, and give it ``claims``, perhaps ``place``.
 
-    Fixtures
-    --------
-    claims
-        The registry, ready to be used. Required.
-    place
-        An address under which there is no claim; by default a new one of no store.
-
-    Notes
-    -----
     Every test runs in both colours, by the methods and by their asynchronous twins, which are called on a
     loop that ends with the call.
     """
@@ -71,12 +62,12 @@ class ClaimsTests(InBothColours):
 
     @pytest.fixture
     def claims(self) -> Claims:
-        """Return the registry under test."""
+        """Return the registry under test, ready to be used."""
         required(self, "claims")
 
     @pytest.fixture
     def place(self) -> str:
-        """Return an address under which there is no claim."""
+        """Return an address under which there is no claim; by default a new one of no store."""
         return f"test://{uuid.uuid4()}"
 
     @pytest.fixture

@@ -29,19 +29,11 @@ _ADVANCES = 10
 
 
 class CounterTests(InBothColours):
-    """What every counter promises. Subclass it, and give it ``make_counter``.
-
-    Fixtures
-    --------
-    make_counter
-        Makes one more registry on the same counters, which knows nothing of what others did. Required.
-    name
-        A counter that nobody has moved; by default a new one.
-    """
+    """What every counter promises. Subclass it, and give it ``make_counter``, perhaps ``name``."""
 
     @pytest.fixture
     def make_counter(self) -> Callable[[], Counter]:
-        """Return what makes the registry under test."""
+        """Return what makes one more registry on the same counters, that knows nothing of the others."""
         required(self, "make_counter")
 
     @pytest.fixture
@@ -51,7 +43,7 @@ class CounterTests(InBothColours):
 
     @pytest.fixture
     def name(self) -> str:
-        """Return a counter that nobody has moved."""
+        """Return a counter that nobody has moved; by default a new one."""
         return f"test://{uuid.uuid4()}/table"
 
     @pytest.fixture

@@ -26,24 +26,16 @@ _QUESTIONS = 200_000
 
 
 class LockTests(InBothColours):
-    """What every lock promises. Subclass it, and give it ``lock``.
-
-    Fixtures
-    --------
-    lock
-        Where locks are. Required.
-    key
-        One that nobody holds; by default a new one.
-    """
+    """What every lock promises. Subclass it, and give it ``lock``, perhaps ``key``."""
 
     @pytest.fixture
     def lock(self) -> Lock:
-        """Return the lock under test."""
+        """Return where locks are."""
         required(self, "lock")
 
     @pytest.fixture
     def key(self) -> str:
-        """Return a key that nobody holds."""
+        """Return a key that nobody holds; by default a new one."""
         return f"test://{uuid.uuid4()}/name"
 
     @pytest.fixture

@@ -106,26 +106,13 @@ def race(
 ) -> Race:
     """Have ``max(processes, 1) * threads`` writers create each name, all at the same time.
 
-    Parameters
-    ----------
-    make
-        Makes what a process writes through: a :class:`~putifabsent.backends.base.Store`, an fsspec
-        filesystem, or a contender. It is called once a process; for other processes it must pickle.
-    names
-        Full names, none of which is there. Their folders are.
-    threads
-        Writers in each process.
-    processes
-        Processes that share nothing with this one; 0 races in this one.
-    size
-        Bytes of each body, which :func:`body_of` makes different for each writer.
-    seconds
-        When this time is over, what is not done counts as unanswered, and processes are killed.
+    ``make`` makes what a process writes through: a :class:`~putifabsent.backends.base.Store`, an fsspec
+    filesystem, or a contender. It is called once a process; for other processes, which share nothing with
+    this one, it must pickle. The names are full ones, none of which is there; their folders are. Bodies of
+    ``size`` bytes differ by :func:`body_of`. After so many ``seconds`` what is not done counts as unanswered,
+    and processes are killed.
 
-    Returns
-    -------
-    Race
-        Who won, and what went wrong. Nothing is raised for a store that has two winners.
+    Nothing is raised for a store that has two winners: what is returned says so.
     """
     names = tuple(names)
     began = time.monotonic()

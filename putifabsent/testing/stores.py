@@ -64,21 +64,8 @@ _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
 
 
 class StoreTests:
-    """What every store promises. Subclass it, and give it ``store`` and ``folder``.
+    """What every store promises. Subclass it, and give it ``store`` and ``folder``, perhaps ``around``.
 
-    Fixtures
-    --------
-    store
-        The store, fresh or not. Required.
-    folder
-        A full name under which nothing is: names are made as ``f"{folder}/name"``. Where the store
-        has folders, it is an existing one. Required.
-    around
-        A way to the bytes that does not go through the store (:class:`Around`): without it the store
-        vouches for itself.
-
-    Notes
-    -----
     Every test runs in both colours, by the methods and by their asynchronous twins. Whether a deletion by
     version is atomic is not tested: only luck would find it out.
     """
@@ -96,17 +83,17 @@ class StoreTests:
 
     @pytest.fixture
     def store(self) -> Store:
-        """Return the store under test."""
+        """Return the store under test, fresh or not."""
         required(self, "store")
 
     @pytest.fixture
     def folder(self) -> str:
-        """Return where names may be made."""
+        """Return a full name under which nothing is: an existing folder, where the store has folders."""
         required(self, "folder")
 
     @pytest.fixture
     def around(self, store: Store) -> Around:
-        """Return a way round the store."""
+        """Return a way to the bytes round the store: without one it vouches for itself."""
         return ThroughTheStore(store)
 
     colour = InBothColours.colour
@@ -416,16 +403,7 @@ class StoreTests:
 
 
 class SharedStoreTests(StoreTests):
-    """What a store promises to processes that share it. Give it ``make_store`` and ``folder``.
-
-    Fixtures
-    --------
-    make_store
-        Makes the store, here or in another process: a function of a module, or a
-        :func:`functools.partial` of one. Required; ``store`` is then what it makes.
-    folder, around
-        As for :class:`StoreTests`.
-    """
+    """What a store promises to processes that share it. Give it ``make_store``, ``folder``."""
 
     steps_in: ClassVar[tuple[str, ...]] = ()
     """What does the store's work: a writer is killed before each line of it. Full names of modules, or
@@ -433,7 +411,7 @@ class SharedStoreTests(StoreTests):
 
     @pytest.fixture
     def make_store(self) -> Callable[[], Store]:
-        """Return what makes the store, in any process."""
+        """Return what makes the store, in any process: a function of a module, or a partial of one."""
         required(self, "make_store")
 
     @pytest.fixture
