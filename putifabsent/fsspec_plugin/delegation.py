@@ -159,12 +159,10 @@ def _arranged(
         return args, kwargs  # it tells nothing of its own
     theirs = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(args) > len(theirs):
-        msg = f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given"
-        raise TypeError(msg)
+        raise TypeError(f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given")
     arguments = dict(zip(theirs, args, strict=False))
     if twice := arguments.keys() & kwargs.keys():
-        msg = f"{name}() got multiple values for argument {min(twice)!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{name}() got multiple values for argument {min(twice)!r}")
     arguments |= kwargs
     named = zip(ours, theirs, strict=False)
     first = {own: arguments.pop(each) for own, other in named for each in {own, other} if each in arguments}

@@ -138,8 +138,7 @@ class GuardedFile(io.BufferedIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if not self.readable():
-            msg = "read"
-            raise io.UnsupportedOperation(msg)
+            raise io.UnsupportedOperation("read")
         self._check_open()
         return self._spool.read(-1 if size is None else size)
 
@@ -196,8 +195,7 @@ class GuardedFile(io.BufferedIOBase):
         ``ValueError``: its transaction has ended before.
         """
         if self._outlived:
-            msg = f"{self.path}: its transaction ended before it was closed: it was discarded"
-            raise ValueError(msg)
+            raise ValueError(f"{self.path}: its transaction ended before it was closed: it was discarded")
         self._finished = True
 
     def outlived(self) -> None:
@@ -281,8 +279,7 @@ class GuardedFile(io.BufferedIOBase):
         if not self._is_here():
             raise self._of_the_parent()
         if self.closed:
-            msg = f"{self.path}: I/O operation on a closed file"
-            raise ValueError(msg)
+            raise ValueError(f"{self.path}: I/O operation on a closed file")
 
     def _without_room(self, error: OSError) -> OSError:
         self.discard()

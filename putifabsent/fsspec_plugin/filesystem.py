@@ -535,6 +535,5 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
 def _creates(mode: str) -> bool:
     if mode not in ("create", "overwrite"):
-        msg = f"mode must be 'create' or 'overwrite', not {mode!r}"
-        raise ValueError(msg)
+        raise ValueError(f"mode must be 'create' or 'overwrite', not {mode!r}")
     return mode == "create"

@@ -245,8 +245,7 @@ class Guard:
     def source(self, path: Any, name: Name) -> str:
         if not self.mount.has_folders:
             if self.mount.paths.is_a_version(path):
-                msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
-                raise ValueError(msg)
+                raise ValueError(f"{path!s} names one version: read it and write the bytes to {name.path}")
             self.mount.paths.check(path)
         return self.mount.paths.full(path)
 

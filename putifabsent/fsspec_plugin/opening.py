@@ -118,8 +118,7 @@ def _check_mode(path: str, mode: str) -> None:
     letters = {*mode}
     is_known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
     if not is_known or len(letters & {*"rwxa"}) != 1 or letters >= {*"bt"}:
-        msg = f"invalid mode: {mode!r}"
-        raise ValueError(msg)
+        raise ValueError(f"invalid mode: {mode!r}")
     if "a" in mode or "r" in mode:
         msg = f"{path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
         raise io.UnsupportedOperation(msg)

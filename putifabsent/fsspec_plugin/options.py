@@ -80,8 +80,7 @@ class Options:
         """Refuse what can't be meant."""
         validate(self.arbiter, SCHEMES)
         if self.salt not in (None, "off", *SALTED):
-            msg = f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}"
-            raise ConfigError(msg)
+            raise ConfigError(f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}")
         if self.salt == "keep-both" and self.arbiter not in BY_THE_STORE:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
@@ -92,8 +91,7 @@ class Options:
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
         if self.inspect not in (None, "off", "commits"):
-            msg = f"inspect must be 'commits' or 'off', not {self.inspect!r}"
-            raise ConfigError(msg)
+            raise ConfigError(f"inspect must be 'commits' or 'off', not {self.inspect!r}")
         object.__setattr__(self, "deadline", _seconds("deadline", self.deadline))
         for option in ("writer", "writer_session"):
             value: Any = getattr(self, option)
@@ -105,8 +103,7 @@ class Options:
 def _flag(option: str, given: Any) -> bool:
     found = _FLAGS.get(given.lower()) if isinstance(given, str) else given
     if not isinstance(found, bool):
-        msg = f"{option} must be True or False, not {given!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{option} must be True or False, not {given!r}")
     return found
 
 
@@ -116,8 +113,7 @@ def _seconds(option: str, given: Any) -> float:
         with contextlib.suppress(ValueError):
             found = float(given)
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found < math.inf:
-        msg = f"{option} must be a positive number of seconds, not {given!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{option} must be a positive number of seconds, not {given!r}")
     return found
 
 
@@ -135,8 +131,7 @@ def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], proto
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            msg = f"unknown option {option!r} for {protocol}{hint}"
-            raise ConfigError(msg)
+            raise ConfigError(f"unknown option {option!r} for {protocol}{hint}")
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -97,8 +97,7 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
         return ""
     plain = stringify_path(path)
     if not isinstance(plain, str):
-        msg = f"a path must be a str or an os.PathLike of one, not {path!r}"
-        raise TypeError(msg)
+        raise TypeError(f"a path must be a str or an os.PathLike of one, not {path!r}")
     return own(plain, protocols)
 
 
@@ -132,8 +131,7 @@ def each_of(path: Any) -> Collection[Any]:
 def refuse_pattern(path: str) -> None:
     """Refuse, by ``ValueError``, to move or remove all below a name that fsspec would take for a pattern."""
     if has_magic(path):
-        msg = f"{path} has characters of a pattern: move or remove what is below it one by one"
-        raise ValueError(msg)
+        raise ValueError(f"{path} has characters of a pattern: move or remove what is below it one by one")
 
 
 def spelled_out(path: str, kind: str) -> str:
@@ -158,13 +156,11 @@ def check_path(given: str, path: str) -> None:
     for a component, which some servers resolve and others don't.
     """
     if not path.strip("/"):
-        msg = f"{given!r} names no file"
-        raise ValueError(msg)
+        raise ValueError(f"{given!r} names no file")
     if given.endswith("/"):
         raise IsADirectoryError(errno.EISDIR, "a name that ends with a slash is a folder's", given)
     if "\0" in path:
-        msg = f"{given!r} has a NUL character: no store takes it for what it is"
-        raise ValueError(msg)
+        raise ValueError(f"{given!r} has a NUL character: no store takes it for what it is")
     if _has_steps(path):
         msg = f"{given!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
         raise ValueError(msg)

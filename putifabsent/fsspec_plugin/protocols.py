@@ -310,8 +310,7 @@ def guard_protocol(protocol: str) -> None:
     """
     if protocol not in _PLAIN:
         known = ", ".join(sorted(_PLAIN))
-        msg = f"{protocol!r} can't be guarded: choose one of {known}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{protocol!r} can't be guarded: choose one of {known}")
     if registry.get(protocol) is not _PLAIN[protocol]:
         _replaced[protocol] = registry.get(protocol)
     fsspec.register_implementation(protocol, _PLAIN[protocol], clobber=True)

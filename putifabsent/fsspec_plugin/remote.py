@@ -292,5 +292,4 @@ def _checked(token: str) -> str:
     with suppress(ValueError):
         if str(uuid.UUID(token)) == token:
             return token
-    msg = f"the creation's token must be a UUID, in small letters, not {token!r}"
-    raise ValueError(msg)
+    raise ValueError(f"the creation's token must be a UUID, in small letters, not {token!r}")

@@ -398,8 +398,7 @@ class Slot:
 
     def _enter(self) -> None:
         if self._is_entered:
-            msg = f"this slot of {self.table} is held already: ask fs.slot for another one"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"this slot of {self.table} is held already: ask fs.slot for another one")
         self._is_entered = True
 
     def _taking(self) -> Steps[None]:
@@ -467,12 +466,10 @@ def _set_of(table: str, partitions: Iterable[str] | None) -> WriteSet:
     if partitions is None:
         return None
     if isinstance(partitions, str):
-        msg = f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]"
-        raise TypeError(msg)
+        raise TypeError(f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]")
     found = {_folder_in(table, each): Part(None) for each in partitions}
     if not found:
-        msg = "partitions is empty: leave it out for a slot of the whole table"
-        raise ValueError(msg)
+        raise ValueError("partitions is empty: leave it out for a slot of the whole table")
     return None if "" in found else found
 
 
@@ -480,8 +477,7 @@ def _folder_in(table: str, partition: str) -> str:
     """Return a folder as :mod:`hudi_sets` has it; empty: it is the whole table."""
     inside = posixpath.normpath(f"{partition}/".removeprefix(f"{table}/").strip("/"))
     if inside.split("/")[0] == ".." or "://" in partition:
-        msg = f"{partition!r} is not in {table}: give its name from there, such as 'day=1'"
-        raise ValueError(msg)
+        raise ValueError(f"{partition!r} is not in {table}: give its name from there, such as 'day=1'")
     return "" if inside == "." else f"{inside}/"
 
 

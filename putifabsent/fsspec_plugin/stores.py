@@ -37,8 +37,7 @@ def kind_of(fs: AbstractFileSystem) -> str:
         if protocol in KINDS:
             return KINDS[protocol]
     known = ", ".join(sorted(set(KINDS)))
-    msg = f"{type(fs).__name__} ({protocols[0]}://) can't be guarded: this version wraps {known}"
-    raise ConfigError(msg)
+    raise ConfigError(f"{type(fs).__name__} ({protocols[0]}://) can't be guarded: this version wraps {known}")
 
 
 def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float) -> Store:

@@ -172,8 +172,7 @@ class Turn:
         guard = self._guard
         name = yield from guard.ledgers.table_for_turns(self.table)
         if guard.ledgers.place(name) in turns_held():
-            msg = f"this thread has the turn of {self.table} already"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"this thread has the turn of {self.table} already")
         thread, token = threading.current_thread().name, guard.mount.looker(name).token
         try:
             turn = yield from taken(guard, name, thread, self._lease, timeout=self._timeout, token=token)
