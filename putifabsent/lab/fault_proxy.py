@@ -78,10 +78,6 @@ def _continues(data: bytes) -> bool:
     return head.startswith(b"HTTP/1.1 100") and not behind
 
 
-def _method(data: bytes) -> list[str]:
-    return [data.partition(b" ")[0].decode("latin-1")]
-
-
 def _method_and_ending(data: bytes) -> list[str]:
     method, path = data.split(b" ", 2)[:2]
     _, dot, ending = path.partition(b"?")[0].rpartition(b"/")[2].rpartition(b".")
@@ -91,14 +87,6 @@ def _method_and_ending(data: bytes) -> list[str]:
 def _target(data: bytes) -> list[str]:
     found = re.search(rb"(?i)\nx-amz-target: *\w+\.(\w+)", data.partition(b"\r\n\r\n")[0])
     return [found[1].decode() if found else ""]
-
-
-def _commands(data: bytes) -> list[str]:
-    return [word.decode().upper() for word in re.findall(rb"\*\d+\r\n\$\d+\r\n(\w+)\r\n", data)]
-
-
-def _steps(data: bytes) -> list[str]:
-    return ["INSERT"] if b"INSERT INTO" in data else []
 
 
 def _changes(data: bytes) -> list[str]:
@@ -114,13 +102,20 @@ def _is_a_ping(data: bytes) -> bool:
     return data[4:8] == b"\xff\xff\xff\xfe" and len(data) == 4 + int.from_bytes(data[:4], "big")
 
 
-_HTTP = _Protocol(_method, b"\r\n\r\n", _is_whole, _continues, alternates=True)
+_COMMAND = re.compile(rb"\*\d+\r\n\$\d+\r\n(\w+)\r\n")
+_HTTP = _Protocol(
+    lambda data: [data.partition(b" ")[0].decode("latin-1")],
+    b"\r\n\r\n",
+    _is_whole,
+    _continues,
+    alternates=True,
+)
 _PROTOCOLS: dict[Speech, _Protocol] = {
     "dynamodb": _HTTP._replace(kinds=_target),
     "files": _HTTP._replace(kinds=_method_and_ending),
     "http": _HTTP,
-    "postgres": _Protocol(_steps),
-    "redis": _Protocol(_commands),
+    "postgres": _Protocol(lambda data: ["INSERT"] if b"INSERT INTO" in data else []),
+    "redis": _Protocol(lambda data: [word.decode().upper() for word in _COMMAND.findall(data)]),
     "zookeeper": _Protocol(_changes, is_interim=_is_a_ping),
 }
 
