@@ -211,8 +211,7 @@ class Guard:
     ) -> Steps[None]:
         """Create a name from another object, by the store's own copies or, for an arbiter, through here.
 
-        ``source`` is that object's full name: see :meth:`source`. With ``keep`` it stays after a win. All
-        else is as for :meth:`creating`.
+        ``source`` is that object's full name: see :meth:`source`. With ``keep`` it stays after a win.
         """
         # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
         extra = {key: value for key, value in extra.items() if key != "onerror"}

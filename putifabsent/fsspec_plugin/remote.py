@@ -108,8 +108,8 @@ class Remote:
     def create_as(self, path: str, value: bytes, creation_token: str, *, overwrite: bool = False) -> bool:
         """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.
 
-        The token is a UUID of this call alone: whoever hears no answer asks by it, and never calls again with
-        it.
+        The token is a UUID of this call alone: whoever hears no answer asks by it, and never calls with it
+        again.
 
         A name that commands of its format overwrite on purpose is removed first, if ``overwrite`` says that
         this is one, and the bytes differ. Between the two requests the name is missing: if another creates it
@@ -208,8 +208,7 @@ class Remote:
         """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.
 
         ``FileNotFoundError``: it is not there, and the store is one that says so. ``Fenced``: a ledger says
-        that it is not this session's to remove. ``ValueError``: all below a name that could be a pattern as
-        well.
+        that it is another session's. ``ValueError``: all below a name that could be a pattern as well.
         """
         if self._guard.removals.plainly(path, recursive=recursive):
             self._mount.walk(self._guard.removals.before_plainly(path, recursive=recursive))
@@ -228,12 +227,11 @@ class Remote:
     ) -> Taken:
         """Try to take a table's turn; the caller keeps what it is called.
 
-        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it. Nor is
-        it taken while others are under way that write the same as what ``begins`` in it.
+        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it. What
+        ``begins`` in it does not begin while others are under way that write the same.
 
         The same call again, with the same UUID, is answered with the same turn, while that is held. After
-        ``lease`` seconds without a sign of life others may break it. ``OutcomeUnknown``: it may have been
-        taken.
+        ``lease`` seconds without a sign of life others may break it. ``OutcomeUnknown``: it may be taken.
         """
         name, token = self._of_turns(table), _checked(creation_token)
         turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token, begins=begins))

@@ -45,8 +45,7 @@ class Removals:
         """Refuse to remove a guarded name, or a folder, of a table that another arbiter decides about.
 
         Of a folder that the store removes the table is looked at that it is, or is a part of, and none below
-        it; an arbiter's mount finds all of them when it lists what it removes. ``ConfigError`` names both
-        records.
+        it; an arbiter's mount finds all of them when it lists what it removes. ``ConfigError`` names both.
         """
         policy = self._mount.policy
         for full in self._mount.paths.all_full(path):

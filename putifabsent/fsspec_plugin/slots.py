@@ -348,8 +348,8 @@ class Slot:
     doing work that is refused when it is done; so do Hudi's writers on Spark that wait (``tower=True``), but
     for those whose commits have begun. It is advice: it keeps nobody from writing.
 
-    The table is a folder, of any format. Of its ``partitions`` those are named that are written, with all in
-    them, such as ``["day=2026-01-01"]``; None: any of them. ``timeout`` is in seconds; by default the mount's
+    The table is a folder, of any format. ``partitions`` are those in it that are written, with all in them,
+    such as ``["day=2026-01-01"]``; None: any of them. ``timeout`` is in seconds; by default the mount's
     ``deadline``.
 
     When it is entered, ``FileNotFoundError``: the folder is not there, and the store has folders;

@@ -75,8 +75,7 @@ class Tower:
     ) -> Protocol[list[str]]:
         """Return whom a thread of the session of ``ledger``, just read, had better wait for, in words.
 
-        If there is anybody, it has a place in the queue then, by ``creation``, and keeps it from call to
-        call.
+        If there is anybody, it has a place in the queue then, by ``creation``, and keeps it.
         """
         if begins.clusters and not _is_due(ledger.state, begins.commits):
             return []

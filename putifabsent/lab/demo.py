@@ -67,8 +67,8 @@ def run(
 
     So many writers are processes, started together; each makes its commits one after the other. ``progress``
     is called with (commits done, commits in all, what is raced). After ``limit`` seconds a race is ended: its
-    writers are killed, and its errors say so. ``arbiter`` decides through putifabsent; by default the mount's
-    own.
+    writers are killed, and its errors say so. Through putifabsent ``arbiter`` decides; by default the
+    mount's.
     """
     if importlib.util.find_spec("pypaimon") is None:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")

@@ -134,9 +134,9 @@ class FaultProxy:
     """Passes on all that is sent, but for the requests that are to go wrong. ``with`` starts it, and ends it.
 
     ``upstream`` is where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak
-    HTTP. ``fault`` goes wrong with all requests, or with a ``share`` of them, from 0 to 1, which may be set
-    while the proxy runs; None: only what is scheduled does. ``one_at_a_time`` is for a server that decides
-    nothing when two requests meet (moto).
+    HTTP. ``fault`` goes wrong with a ``share`` of the requests, from 0 to 1, which may be set while the proxy
+    runs; without one, only what is scheduled does. ``one_at_a_time`` is for a server that decides nothing
+    when two requests meet (moto).
 
     By the ``speech`` a request's kind is a method of HTTP (of ``"files"`` with the ending of the name that it
     is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or a step of a counter:
