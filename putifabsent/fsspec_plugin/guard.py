@@ -204,7 +204,8 @@ class Guard:
         yield from (self.mount if rules is None else rules).relying(name)
         ahead: Ahead | None = getattr(body, "ahead", None)
         creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
-        yield self._deciding(name, body, creation)
+        create = self.by_name if rules is None else rules.creating
+        yield Decide(create(name, body, creation), name, creates=True)
 
     def creating_from(
         self, source: str, name: Name, extra: Mapping[str, Any], *, keep: bool, token: str | None = None
@@ -356,12 +357,9 @@ class Guard:
                 yield Aside(partial(check_whole, name, body))
                 if self._is_a_commit(name, keep=keep):
                     yield from self._judging(name, body.whole)
-                yield self._deciding(name, body, self._creation(name, extra, token))
-
-    def _deciding(self, name: Name, body: Body, creation: Creation) -> Decide:
-        rules = self.rules_for(name)
-        create = self.by_name if rules is None else rules.creating
-        return Decide(create(name, body, creation), name, creates=True)
+                rules, creation = self.rules_for(name), self._creation(name, extra, token)
+                create = self.by_name if rules is None else rules.creating
+                yield Decide(create(name, body, creation), name, creates=True)
 
     def _judging(self, name: Name, written: Callable[[], bytes]) -> Steps[None]:
         """Refuse a commit that would hurt its table, if the mount wants that looked at."""
