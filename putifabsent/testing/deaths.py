@@ -47,9 +47,27 @@ class Will(NamedTuple):
 
     def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
         """Do it, and return how many steps that took; die before the ``last``."""
-        store, steps = make_traced(make, places, last)
+        taken, counting = 0, False
+
+        def step(_: FrameType, event: str, __: object) -> Any:
+            nonlocal taken
+            if event == "line" and counting:
+                taken += 1
+                if taken == last:
+                    _die()
+            return step
+
+        def enter(frame: FrameType, _: str, __: object) -> Any:
+            module = frame.f_globals.get("__name__")
+            return step if {module, f"{module}:{frame.f_code.co_name}"} & places else None
+
+        # Before the store is made: its own threads are traced from their first line only.
+        threading.settrace(enter)
+        sys.settrace(enter)
+        store = make()
+        counting = True
         self.carry_out(store)
-        return steps()
+        return taken
 
     def carry_out(self, store: Store) -> None:
         """Do it."""
@@ -185,30 +203,3 @@ def _live(
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
-
-
-def make_traced(
-    make: Callable[[], Store], places: frozenset[str], last: int
-) -> tuple[Store, Callable[[], int]]:
-    """Make a store, and from then on count its steps, and die before the ``last``."""
-    taken = 0
-    counting = False
-
-    def step(_: FrameType, event: str, __: object) -> Any:
-        nonlocal taken
-        if event == "line" and counting:
-            taken += 1
-            if taken == last:
-                _die()
-        return step
-
-    def enter(frame: FrameType, _: str, __: object) -> Any:
-        module = frame.f_globals.get("__name__")
-        return step if {module, f"{module}:{frame.f_code.co_name}"} & places else None
-
-    # Before the store is made: its own threads are traced from their first line only.
-    threading.settrace(enter)
-    sys.settrace(enter)
-    store = make()
-    counting = True
-    return store, lambda: taken
