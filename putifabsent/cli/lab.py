@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent.cli.arguments import (
@@ -31,8 +32,6 @@ from putifabsent.lab.demo import Race
 from putifabsent.lab.demo import run as race
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Stress

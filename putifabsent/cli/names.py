@@ -6,22 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent.backends.base import Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, answering, empty_table
+from putifabsent.shim.names import Name
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from putifabsent.shim.names import Name
 
 
 @dataclass(frozen=True)

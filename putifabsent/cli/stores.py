@@ -8,9 +8,10 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent.backends.probe import CREATES, ROUNDS
@@ -25,9 +26,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.bucket_policy import bucket_policy
 from putifabsent.shim.policy import ENFORCED, Policy
 from putifabsent.version import __version__
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _OF_ANY_POLICY = (
     "Names that the mount alone guards (guard=[...]), and deletions, are not covered.",

@@ -10,6 +10,7 @@ from posixpath import commonprefix
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent import upkeep
@@ -31,8 +32,6 @@ from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from putifabsent.inspection import Failed, Report
     from putifabsent.shim.leftovers import Leftover
 
