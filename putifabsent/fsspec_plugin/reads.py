@@ -28,6 +28,7 @@ from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.reading import Located
@@ -258,8 +259,8 @@ class Reads:
         details_of = {self._mount.paths.full(each["name"]): each for each in listed}
         has_state = f"{root}/{STATE_FOLDER}" in details_of
         shown = dict(hide(details_of, root))
-        if self._mount.arbiter is not None:
-            shown, _ = yield from self._merged(root, shown, None, {root: has_state})
+        if (arbiter := self._mount.arbiter) is not None:
+            shown, _ = yield from self._merged(root, arbiter, shown, None, {root: has_state})
         if rules is not None and view is not None:
             yield from rules.viewed(view, shown)
         if missing is not None and not shown:
@@ -309,28 +310,25 @@ class Reads:
         keys = {name: detail for name, detail in found.items() if is_state(name)}
         self._forget_keys(keys)
         shown = hide(found, root)
-        if self._mount.arbiter is None:
+        if (arbiter := self._mount.arbiter) is None:
             return dict(shown), []
         has_state = {name.rpartition(f"/{STATE_FOLDER}/")[0] for name in keys}
         names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
         folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
         folders |= has_state | {root}
-        return (
-            yield from self._merged(root, shown, keys, {each: each in has_state for each in sorted(folders)})
-        )
+        searched = {each: each in has_state for each in sorted(folders)}
+        return (yield from self._merged(root, arbiter, shown, keys, searched))
 
     # What both have in common
 
     def _merged(
-        self, root: str, shown: Details, below: Details | None, folders: dict[str, bool]
+        self, root: str, arbiter: Arbiter, shown: Details, below: Details | None, folders: dict[str, bool]
     ) -> Steps[tuple[Details, list[Sighting]]]:
         """Return what is shown, without what has ended, and with what lives; and what the arbiter knows.
 
         ``shown`` are the plain names in what was listed, ``root``; ``below`` the arbiter's keys there, if
         they were listed, too. ``folders`` are those of the names, and whether each has a state folder in it.
         """
-        arbiter = self._mount.arbiter
-        assert arbiter is not None  # noqa: S101 - who has none lists as the wrapped filesystem does
         keys: Details = dict(below or {})
         searched: list[str] = []
         for folder, has_state in folders.items():
