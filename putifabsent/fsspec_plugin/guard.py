@@ -112,7 +112,9 @@ class Guard:
             found = name if explicit else None
         elif not (yield from self.with_evidence(name)):
             found = name.unproven() if explicit else None
-        return found if found is None or rules is None else rules.promoted(found)
+        if found is None or rules is None or rules.salts is None:
+            return found
+        return rules.salts.promoted(found)
 
     def written_as(self, path: Any) -> Any:
         """Return where the wrapped filesystem is to write what nothing guards."""

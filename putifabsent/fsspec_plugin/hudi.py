@@ -88,9 +88,6 @@ class Hudi:
         """Return where this session keeps an instant that is not unique; None for all other names."""
         return None if self.salts is None else self.salts.own_instant(name)
 
-    def promoted(self, name: Name) -> Name:
-        return name if self.salts is None else self.salts.promoted(name)
-
     def _is_kept(self, name: Name) -> bool:
         return self.salts is not None and self.salts.is_kept(name)
 

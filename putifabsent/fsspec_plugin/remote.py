@@ -262,13 +262,10 @@ class Remote:
             with_turns(before)
 
     def _promoted(self, path: str) -> Name | None:
-        name: Name | None = self._mount.walk(self._guard.promoting(path))
-        return name
+        return self._mount.walk(self._guard.promoting(path))
 
     def _of_turns(self, table: str, held: TurnName | None = None) -> Name:
-        ledgers = self._guard.ledgers
-        name: Name = self._mount.walk(ledgers.table_for_turns(self._mount.paths.full(table), held))
-        return name
+        return self._mount.walk(self._guard.ledgers.table_for_turns(self._mount.paths.full(table), held))
 
 
 def _aged(holder: Holder, path: str) -> Protocol[Holder]:
