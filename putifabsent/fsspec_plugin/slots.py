@@ -36,7 +36,6 @@ from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -386,14 +385,10 @@ class Slot:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._guard.mount.walk(self._leaving())
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._guard.mount.walk_async(self._leaving())
 
     def _enter(self) -> None:
