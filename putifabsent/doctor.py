@@ -16,6 +16,7 @@ import subprocess
 import time
 import urllib.request
 import zipfile
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from filecmp import cmp
@@ -38,17 +39,13 @@ from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
     from email.message import Message
 
     from fsspec.spec import AbstractFileSystem
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["Check", "Verdict", "examine"]
-
-_SECONDS = 5.0
-"""How long any one answer is waited for."""
+_SECONDS = 5.0  # how long any one answer is waited for
 
 _DRIFT = 5.0
 _REFUSED_SKEW = 900.0
@@ -82,10 +79,8 @@ class Check:
 
     subject: str
     verdict: Verdict
-    found: str
-    """What was seen; never a credential."""
-    do: str = ""
-    """What to do about it; empty where nothing is to be done."""
+    found: str  # what was seen; never a credential
+    do: str = ""  # what to do about it; empty where nothing is to be done
 
 
 class _Answer(NamedTuple):
@@ -97,19 +92,9 @@ class _Answer(NamedTuple):
 def examine(url: str | None = None, *, address: str | None = None, **options: Any) -> Iterator[Check]:
     """Look at this machine, and at a store; a check as soon as it is done.
 
-    Parameters
-    ----------
-    url
-        Where a table is, or is going to be: a guarded address, or a plain one. None: no store is looked at.
-    address
-        Where the coordination service is, or several with commas between; by default as in Spark's defaults.
-    options
-        Of the mount of ``url``, and of the filesystem that it wraps.
-
-    Raises
-    ------
-    ConfigError
-        An option is wrong.
+    ``url`` is where a table is, or is going to be; None: no store is looked at. ``address`` is where the
+    coordination service is, or several with commas between; by default as in Spark's defaults. The options
+    are of the mount, and of the filesystem that it wraps; ``ConfigError``: one of them is wrong.
     """
     yield Check("putifabsent", Verdict.OK, f"{__version__}, Python {platform.python_version()}")
     yield from _packages()
@@ -474,13 +459,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _ask(method: str, url: str, *, direct: bool = False, **headers: str) -> _Answer:
-    """Send one request, past all proxies if it is ``direct``; any status is an answer.
-
-    Raises
-    ------
-    OSError
-        There is none.
-    """
+    """Send one request, past all proxies if it is ``direct``; any status is an answer, none ``OSError``."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise OSError(f"{url} is no address of HTTP")
     handlers: list[Any] = [_NoRedirect, *([urllib.request.ProxyHandler({})] if direct else [])]

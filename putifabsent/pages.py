@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from html import escape
-from typing import TYPE_CHECKING
 
 from putifabsent.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["cells", "page", "table", "wide"]
 
 _PAGE = """<!doctype html>
 <html lang="en">

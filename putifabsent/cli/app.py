@@ -21,8 +21,6 @@ from putifabsent.cli.stores import doctor, init, policy, probe
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate, turns
 from putifabsent.errors import ConfigError, sentence_of
 
-__all__ = ["app"]
-
 _EXITS = (
     "Exit codes: 0 done; 1 the answer is no (a taken name, a lost commit, a broken promise, leftovers, "
     "something wrong); 2 usage; 3 the outcome is unknown; 4 it could not be done, and nothing was written; "

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -20,27 +21,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from putifabsent.fsspec_plugin import GuardedFileSystem
-
-__all__ = [
-    "PROFILE",
-    "AsJson",
-    "Endpoint",
-    "Options",
-    "Url",
-    "Yes",
-    "ask",
-    "command_line",
-    "guarded_address",
-    "mount",
-    "mounted",
-    "mounting",
-    "parse_options",
-    "require_pyspark",
-    "value_of",
-]
 
 Url = Annotated[
     str,
@@ -52,8 +33,7 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON value on stdout, and all else on stderr.")
 ]
 Endpoint = Annotated[
-    str | None,
-    typer.Option("--endpoint-url", metavar="ADDRESS", help="Where an S3 or GCS server is."),
+    str | None, typer.Option("--endpoint-url", metavar="ADDRESS", help="Where an S3 or GCS server is.")
 ]
 Options = Annotated[
     list[str] | None,
@@ -65,6 +45,17 @@ Options = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask: the writers are stopped.")]
+
+
+def a_file(text: str) -> Any:
+    """Return the option of a file that is to be written."""
+    return typer.Option(metavar="FILE", dir_okay=False, help=text)
+
+
+def a_master(text: str) -> Any:
+    """Return the option of a Spark master."""
+    return typer.Option(metavar="URL", help=f"{text}, there: local[*], spark://HOST:PORT.")
+
 
 # They may look like numbers.
 _CREDENTIALS = frozenset(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent.cli.arguments import (
@@ -17,6 +19,8 @@ from putifabsent.cli.arguments import (
     Endpoint,
     Options,
     Url,
+    a_file,
+    a_master,
     command_line,
     guarded_address,
     parse_options,
@@ -24,25 +28,18 @@ from putifabsent.cli.arguments import (
 )
 from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_table, write
 from putifabsent.errors import ConfigError
+from putifabsent.lab.demo import Race
 from putifabsent.lab.demo import run as race
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from rich.table import Table
-
-    from putifabsent.lab.demo import Race
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
     from putifabsent.lab.stress.paths import Contender
+    from putifabsent.lab.stress.pool import Stress
     from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.running import Stress
-
-__all__ = ["demo", "simulate", "stress"]
 
 _WRITERS = re.compile(r"(-?\d+)(?:-(\d+))?", re.ASCII)
 _PERCENT = re.compile(r"(-?\d+(?:\.\d+)?) ?%", re.ASCII)
-_ERRORS = 3
-"""Kinds of them that are shown of each run, the most frequent ones."""
+_ERRORS = 3  # kinds of them that are shown of each run, the most frequent ones
 
 
 class Ground(str, Enum):
@@ -137,16 +134,11 @@ def simulate(  # noqa: PLR0913 - one an option
     processes: Annotated[
         int | None, typer.Option(help="Processes that share the work; by default one a core.")
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Run it as a Spark job, there: local[*], spark://HOST:PORT."),
-    ] = None,
+    master: Annotated[str | None, a_master("Run it as a Spark job")] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Draw charts there, PNG and SVG.")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, charts inside.")
-    ] = None,
+    report: Annotated[Path | None, a_file("Write an HTML report, charts inside.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate how often writers take the same timestamp from their own clocks.
@@ -310,15 +302,8 @@ def stress(  # noqa: PLR0913 - one an option
         typer.Option(metavar="FAULT", help="Leave that out: kill, pause, lost (answers). Repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of which writers and answers are hit.")] = 1,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Run the writers as Spark tasks, there: local[*], spark://HOST:PORT."
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, charts inside.")
-    ] = None,
+    master: Annotated[str | None, a_master("Run the writers as Spark tasks")] = None,
+    report: Annotated[Path | None, a_file("Write an HTML report, charts inside.")] = None,
     endpoint_url: Endpoint = None,
     option: Options = None,
     as_json: AsJson = False,
@@ -331,7 +316,7 @@ def stress(  # noqa: PLR0913 - one an option
     with answering(url, as_json=as_json) as screen:
         from putifabsent.lab.durations import parse
         from putifabsent.lab.stress import results
-        from putifabsent.lab.stress.running import FAULTS, Stress
+        from putifabsent.lab.stress.pool import FAULTS, Stress
         from putifabsent.lab.stress.writers import WORKLOADS
 
         check_ending("--report", report, ".html")

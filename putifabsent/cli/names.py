@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent.backends.base import Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, answering, empty_table
+from putifabsent.shim.names import Name
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rich.table import Table
-
-    from putifabsent.shim.names import Name
-
-__all__ = ["explain", "put", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -34,10 +28,8 @@ class Explained:
     address: str
     name: Name
     checked: bool = False
-    found: str | None = None
-    """The evidence that a check came upon."""
-    against: str | None = None
-    """What shows that another format keeps it."""
+    found: str | None = None  # the evidence that a check came upon
+    against: str | None = None  # what shows that another format keeps it
 
     @property
     def guarded(self) -> bool | None:
@@ -164,8 +156,7 @@ def _in_table(one: Explained, path: str) -> str:
 
 def put(
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A local file."),
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True, help="A local file.")
     ],
     url: Url,
     *,

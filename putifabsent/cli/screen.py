@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
@@ -32,26 +33,17 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
+from putifabsent.errors import ConfigError, Holder, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-
-    from rich.console import ConsoleOptions, RenderResult
-
-    from putifabsent.errors import Holder
-
-__all__ = ["VERBOSITY", "Exit", "Screen", "Verbosity", "answering", "check_ending", "empty_table", "write"]
 
 # Into a file or a pipe, where no line width is known.
 _WIDTH = 160
 
-_BETWEEN = 3
-"""From a column of a table to the next."""
+_BETWEEN = 3  # from a column of a table to the next
 
-_SECONDS = 10
-"""Between two lines of progress, where no bar can be drawn."""
+_SECONDS = 10  # between two lines of progress, where no bar can be drawn
 
 _FIRST_PART = 20
 """A twentieth, from which on there is an estimate: what comes first takes longer than the rest."""

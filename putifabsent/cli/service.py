@@ -14,8 +14,6 @@ import typer
 from putifabsent.cli.screen import answering
 from putifabsent.errors import ConfigError
 
-__all__ = ["flink_conf", "serve", "spark_conf"]
-
 _ADDRESS = typer.Option(
     "--address", help="Where the coordination service is: http://HOST:PORT; several with commas between."
 )

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
-from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
-from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount, mounting
+from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, a_file, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, answering, check_ending, empty_table, write
+from putifabsent.doctor import Check, examine
 from putifabsent.doctor import Verdict as Health
-from putifabsent.doctor import examine
 from putifabsent.errors import ConfigError
 from putifabsent.shim.bucket_policy import bucket_policy
 from putifabsent.shim.policy import ENFORCED, Policy
 from putifabsent.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from rich.table import Table
-
-    from putifabsent.backends.probe_cache import Verdict
-    from putifabsent.doctor import Check
-
-__all__ = ["doctor", "init", "policy", "probe"]
 
 _OF_ANY_POLICY = (
     "Names that the mount alone guards (guard=[...]), and deletions, are not covered.",
@@ -105,10 +97,7 @@ def probe(
     ] = None,
     creates: Annotated[int, typer.Option(min=CREATES, help="Simultaneous creates of one name.")] = CREATES,
     rounds: Annotated[int, typer.Option(min=1, help="Names to race, for each operation.")] = ROUNDS,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write what was found there, as Markdown, too."),
-    ] = None,
+    report: Annotated[Path | None, a_file("Write what was found there, as Markdown, too.")] = None,
     option: Options = None,
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from posixpath import commonprefix
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from putifabsent import upkeep
@@ -18,6 +20,8 @@ from putifabsent.cli.arguments import (
     Options,
     Url,
     Yes,
+    a_file,
+    a_master,
     ask,
     command_line,
     mount,
@@ -28,14 +32,8 @@ from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.table import Table
-
     from putifabsent.inspection import Failed, Report
     from putifabsent.shim.leftovers import Leftover
-
-__all__ = ["drop", "fsck", "inspect", "leave", "ledger", "migrate", "turns"]
 
 # Of a finding's names, of which a table may have any number.
 _NAMES = 10
@@ -64,20 +62,9 @@ def inspect(  # noqa: PLR0913 - one an option
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Print the timeline, too, not only what is wrong.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Draw the timeline there, as SVG.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write an HTML report, the picture inside."),
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Look at a folder's tables by a Spark job, there: local[*], spark://HOST:PORT.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, a_file("Draw the timeline there, as SVG.")] = None,
+    report: Annotated[Path | None, a_file("Write an HTML report, the picture inside.")] = None,
+    master: Annotated[str | None, a_master("Look at a folder's tables by a Spark job")] = None,
     option: Options = None,
     endpoint_url: Endpoint = None,
     as_json: AsJson = False,
@@ -288,11 +275,7 @@ def _checked_lines(url: str, checked: upkeep.Checked, *, repaired: bool) -> Iter
 
 
 def ledger(
-    url: Url,
-    *,
-    option: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: AsJson = False,
+    url: Url, *, option: Options = None, endpoint_url: Endpoint = None, as_json: AsJson = False
 ) -> None:
     """Show a table's ledger: who writes what, who has the turn, and which instants are remembered.
 
@@ -342,11 +325,7 @@ def _open_instants(begun: Iterable[upkeep.Begun]) -> Table:
 
 
 def turns(
-    url: Url,
-    *,
-    option: Options = None,
-    endpoint_url: Endpoint = None,
-    as_json: AsJson = False,
+    url: Url, *, option: Options = None, endpoint_url: Endpoint = None, as_json: AsJson = False
 ) -> None:
     """Show who writes a Hudi table now: who has its turn, what is being written, who waits to begin.
 

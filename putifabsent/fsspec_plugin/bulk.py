@@ -13,102 +13,47 @@ files, which note what they are called for.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.formats.hudi import step_of
-from putifabsent.shim.names import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-
-    from putifabsent.shim.names import Name
-
-__all__ = [
-    "ascending",
-    "in_order",
-    "in_turn",
-    "join",
-    "place_of",
-    "rehearsal",
-    "rehearsed",
-    "together",
-    "waited_for",
-]
+from putifabsent.shim.names import Name, Role
 
 _STATES = ("requested", "inflight", "completed", "base", "log")
 
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Bulk:
     """The creations under way for one call, and what came of them that only a token can tell."""
 
-    def __init__(self) -> None:
-        self._caller = asyncio.current_task()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._over = False
-        self._unknown: list[OutcomeUnknown] = []
-        self._before: dict[str, str] = {}
-        self._ended: dict[str, asyncio.Event] = {}
-        self._failed: dict[str, BaseException] = {}
+    caller: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    over: bool = False
+    unknown: list[OutcomeUnknown] = field(default_factory=list)
+    before: dict[str, str] = field(default_factory=dict)  # which name each of these waits for
+    ended: dict[str, asyncio.Event] = field(default_factory=dict)
+    failed: dict[str, BaseException] = field(default_factory=dict)
 
-    def put_in_order(self, series: Sequence[Sequence[str]]) -> None:
-        """Have each of these names wait for the one before it; they are begun in this order."""
-        for names in series:
-            known = list(dict.fromkeys(names))
-            self._before.update(zip(known[1:], known, strict=False))
-            self._ended.update((name, asyncio.Event()) for name in known)
-
-    async def in_turn(self, name: str, create: Callable[[], Awaitable[T]]) -> T:
-        """Await a creation when it is its turn; without the one before it, it would leave a gap."""
-        try:
-            await self._turn_of(name)
-            return await create()
-        except BaseException as error:
-            # A number that another holds is there; and a source that is not is the caller's to skip.
-            if isinstance(error, NameExpired) or not isinstance(error, (NameTaken, FileNotFoundError)):
-                self._failed[name] = error
-            raise
-        finally:
-            if name in self._ended:
-                self._ended[name].set()
-
-    async def _turn_of(self, name: str) -> None:
-        before = self._before.get(name)
-        if before is None:
-            return
-        await self._ended[before].wait()
-        if before in self._failed:
-            raise self._failed[before]
-
-    def join(self) -> None:
-        """Take part; a creation that begins after the end of the call is cancelled instead."""
-        task = asyncio.current_task()
-        if task is None or task is self._caller:
-            return
-        if self._over:
-            raise asyncio.CancelledError
-        self._tasks.add(task)
+    async def turn_of(self, name: str) -> None:
+        """Wait for the name before this one, and fail as that has: without it this would leave a gap."""
+        if (before := self.before.get(name)) is not None:
+            await self.ended[before].wait()
+            if before in self.failed:
+                raise self.failed[before]
 
     def note(self, error: BaseException) -> None:
         """Keep what a creation ended with, if that is unknown."""
         unknown = unknown_of(error)
         if unknown is not None:
-            self._unknown.append(unknown)
-
-    async def end(self, error: BaseException) -> None:
-        """Cancel what is still under way, and hang on ``error`` all that is unknown."""
-        self._over = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        _hang_on(error, self._unknown)
+            self.unknown.append(unknown)
 
 
 _bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)
@@ -117,14 +62,16 @@ _bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)
 def join() -> Bulk | None:
     """Say, within a creation, that it is under way; return the call that it belongs to, if there is one.
 
-    Raises
-    ------
-    asyncio.CancelledError
-        That call is over.
+    If that call is over, the creation is cancelled.
     """
     bulk = _bulk.get()
-    if bulk is not None:
-        bulk.join()
+    if bulk is None:
+        return None
+    task = asyncio.current_task()
+    if task is not None and task is not bulk.caller:
+        if bulk.over:
+            raise asyncio.CancelledError
+        bulk.tasks.add(task)
     return bulk
 
 
@@ -142,19 +89,8 @@ def ascending(
 ) -> tuple[list[T], list[list[Any]]]:
     """Put the numbered names among ``items`` into ascending order; the others keep their places.
 
-    Parameters
-    ----------
-    items
-        What is to be created.
-    target_of
-        Says under which name an item is to be created.
-    number_of
-        Says a name's series and its number in it; None for a name that has none.
-
-    Returns
-    -------
-    tuple
-        The items, and the names of each series.
+    Of each item ``target_of`` says the name; ``number_of`` says a name's series and its number in it, None
+    where it has none. Returned are the items, and the names of each series.
     """
     series: dict[Any, list[tuple[Any, int]]] = {}
     for place, item in enumerate(items):
@@ -190,14 +126,29 @@ async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Await
     bulk = _bulk.get()
     if bulk is None or len(args) <= target:
         return await create()
-    return await bulk.in_turn(args[target], create)
+    name = args[target]
+    try:
+        await bulk.turn_of(name)
+        return await create()
+    except BaseException as error:
+        # A number that another holds is there; and a source that is not is the caller's to skip.
+        if isinstance(error, NameExpired) or not isinstance(error, (NameTaken, FileNotFoundError)):
+            bulk.failed[name] = error
+        raise
+    finally:
+        if name in bulk.ended:
+            bulk.ended[name].set()
 
 
 def in_order(series: Sequence[Sequence[str]]) -> None:
-    """Have the names of the call under way wait for each other."""
+    """Have each of these names of the call under way wait for the one before it."""
     bulk = _bulk.get()
-    if bulk is not None:
-        bulk.put_in_order(series)
+    if bulk is None:
+        return
+    for names in series:
+        known = list(dict.fromkeys(names))
+        bulk.before.update(zip(known[1:], known, strict=False))
+        bulk.ended.update((name, asyncio.Event()) for name in known)
 
 
 async def together(many: Awaitable[T]) -> T:
@@ -207,7 +158,12 @@ async def together(many: Awaitable[T]) -> T:
     try:
         return await many
     except BaseException as error:
-        await bulk.end(error)
+        bulk.over = True
+        for task in bulk.tasks:
+            task.cancel()
+        if bulk.tasks:
+            await asyncio.wait(bulk.tasks)
+        _hang_on(error, bulk.unknown)
         raise
     finally:
         _bulk.reset(token)

@@ -15,37 +15,24 @@ from __future__ import annotations
 import inspect
 import io
 import re
+from collections.abc import Callable, Mapping
 from functools import partial, update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from putifabsent.fsspec_plugin.bulk import in_turn, rehearsed, waited_for
 from putifabsent.fsspec_plugin.instances import class_has
-from putifabsent.fsspec_plugin.steps import Call
+from putifabsent.fsspec_plugin.steps import Call, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.names import Name
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
 T = TypeVar("T")
 P = ParamSpec("P")
-
-__all__ = [
-    "HANDED_ON",
-    "OF_A_NAME",
-    "RENAMES",
-    "WRITES",
-    "delegated",
-    "in_both_colours",
-    "is_wrapped_data",
-    "refuse_signed_write",
-]
 
 OF_A_NAME = frozenset({
     "chmod", "get_tags", "getxattr", "metadata", "object_version_info", "put_tags",
@@ -60,8 +47,7 @@ HANDED_ON = frozenset({
     "split_path",
 })  # fmt: skip
 
-_OF_FSSPEC = {"storage_args", "storage_options"}
-"""What fsspec gives each filesystem that it has made."""
+_OF_FSSPEC = {"storage_args", "storage_options"}  # what fsspec gives each filesystem that it has made
 
 _READING = {"get_object", "head_object", "GET", "HEAD"}
 
@@ -69,10 +55,7 @@ _READING = {"get_object", "head_object", "GET", "HEAD"}
 def delegated(fs: GuardedFileSystem, name: str) -> Any:
     """Return a public name of the wrapped filesystem, or the asynchronous method of one.
 
-    Raises
-    ------
-    AttributeError
-        It has none, or one that may write guarded names.
+    ``AttributeError``: it has none, or one that may write guarded names.
     """
     public = name.removeprefix("_")
     if name in RENAMES and hasattr(fs.fs, name):
@@ -123,12 +106,10 @@ else:
             self._creates = creates
 
         def __call__(self, steps: Callable[..., Steps[Any]]) -> Self:
-            """Take the generator."""
             self._steps = steps
             return self
 
         def __set_name__(self, owner: type, name: str) -> None:
-            """Put both methods into the class."""
             steps, creates = self._steps, self._creates
             ours = list(inspect.signature(steps).parameters)[1 : self._like + 1]
 
@@ -178,12 +159,10 @@ def _arranged(
         return args, kwargs  # it tells nothing of its own
     theirs = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(args) > len(theirs):
-        msg = f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given"
-        raise TypeError(msg)
+        raise TypeError(f"{name}() takes {len(theirs)} positional arguments but {len(args)} were given")
     arguments = dict(zip(theirs, args, strict=False))
     if twice := arguments.keys() & kwargs.keys():
-        msg = f"{name}() got multiple values for argument {min(twice)!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{name}() got multiple values for argument {min(twice)!r}")
     arguments |= kwargs
     named = zip(ours, theirs, strict=False)
     first = {own: arguments.pop(each) for own, other in named for each in {own, other} if each in arguments}

@@ -14,28 +14,17 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from fsspec.transaction import Transaction
 
 from putifabsent.backends.body import Body, InMemory, write_all
-from putifabsent.backends.streaming_upload import FileBody
+from putifabsent.backends.streaming_upload import Ahead, FileBody
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from typing_extensions import Buffer
-
-    from putifabsent.backends.streaming_upload import Ahead
-
-__all__ = [
-    "CompressedFile",
-    "GuardedFile",
-    "GuardedText",
-    "JointTransaction",
-    "ReadOnlyBytes",
-]
 
 _log = logging.getLogger(__name__)
 
@@ -62,23 +51,12 @@ def _end_of_block(file: Any, kind: type[BaseException] | None, *_: object) -> No
 
 
 class GuardedFile(io.BufferedIOBase):
-    """A guarded name, open for writing.
+    """A guarded name, open for writing in mode ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
 
-    Parameters
-    ----------
-    path
-        The full name.
-    mode
-        ``"wb"``, ``"xb"``, ``"w+b"`` or ``"x+b"``.
-    create
-        Creates the name from a body, for certain or with an error.
-    autocommit
-        Whether closing creates the name; else :meth:`commit` does (a transaction).
-    ahead
-        Begins to stage what goes to disk, where the store can; what a transaction defers is not begun.
+    ``create`` creates the name from a body, for certain or with an error: with ``autocommit`` when the file
+    is closed, else when :meth:`commit` is called (a transaction). ``ahead`` begins to stage what goes to
+    disk, where the store can; what a transaction defers is not begun.
 
-    Notes
-    -----
     An exception that leaves its ``with`` block discards, and so does dropping it. ``close`` creates the name,
     wherever it is called from, with one exception. While an exception is being handled that began after the
     file was opened, the bytes may be half a file: ``fsspec.open`` and ``contextlib.closing`` close what an
@@ -115,23 +93,18 @@ class GuardedFile(io.BufferedIOBase):
 
     @property
     def name(self) -> str:
-        """The full name, as other files say it."""
         return self.path
 
     def readable(self) -> bool:
-        """Whether what was written can be read back before the file is closed."""
         return "+" in self.mode
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def seekable(self) -> bool:
-        """Always: the bytes are still here."""
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Keep ``data``; returns its length in bytes."""
         try:
             view = memoryview(data)
             if self._dropped:
@@ -164,17 +137,14 @@ class GuardedFile(io.BufferedIOBase):
             ahead.grown(self._spool.tell())
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read back what was written."""
         if not self.readable():
-            msg = "read"
-            raise io.UnsupportedOperation(msg)
+            raise io.UnsupportedOperation("read")
         self._check_open()
         return self._spool.read(-1 if size is None else size)
 
     read1 = read  # which a text layer asks for
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place in what was written."""
         self._check_open()
         with self._turns:
             before = self._spool.tell()
@@ -184,12 +154,10 @@ class GuardedFile(io.BufferedIOBase):
         return after
 
     def tell(self) -> int:
-        """Return the place in the file, in bytes."""
         self._check_open()
         return self._spool.tell()
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Cut what was written."""
         self._check_open()
         with self._turns:
             self._give_up_ahead()
@@ -224,14 +192,10 @@ class GuardedFile(io.BufferedIOBase):
     def finish(self) -> None:
         """Say that all has been written: closing creates the name, whatever is being handled.
 
-        Raises
-        ------
-        ValueError
-            Its transaction has ended before.
+        ``ValueError``: its transaction has ended before.
         """
         if self._outlived:
-            msg = f"{self.path}: its transaction ended before it was closed: it was discarded"
-            raise ValueError(msg)
+            raise ValueError(f"{self.path}: its transaction ended before it was closed: it was discarded")
         self._finished = True
 
     def outlived(self) -> None:
@@ -239,14 +203,9 @@ class GuardedFile(io.BufferedIOBase):
         self._outlived = not self.closed
 
     def commit(self) -> None:
-        """Create the name from what was written.
+        """Create the name from what was written, or raise as the creation does.
 
-        Raises
-        ------
-        NameTaken, OutcomeUnknown, OSError
-            As the creation says.
-        ValueError
-            It is still open: a text layer above may hold its last bytes.
+        ``ValueError``: it is still open, and a text layer above may hold its last bytes.
         """
         if not self._pending:
             return
@@ -320,8 +279,7 @@ class GuardedFile(io.BufferedIOBase):
         if not self._is_here():
             raise self._of_the_parent()
         if self.closed:
-            msg = f"{self.path}: I/O operation on a closed file"
-            raise ValueError(msg)
+            raise ValueError(f"{self.path}: I/O operation on a closed file")
 
     def _without_room(self, error: OSError) -> OSError:
         self.discard()
@@ -370,11 +328,9 @@ class GuardedText(io.TextIOWrapper):
         super().close()
 
     def finish(self) -> None:
-        """Say that all has been written."""
         self.buffer.finish()
 
     def discard(self) -> None:
-        """Forget everything."""
         self.buffer.discard()
 
     __exit__ = _end_of_block
@@ -388,20 +344,16 @@ class CompressedFile(io.BufferedIOBase):
         self._below = below
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     @property
     def name(self) -> str:
-        """The full name."""
         return self._below.path
 
     def tell(self) -> int:
-        """Return how many bytes were written, before they were compressed."""
         return int(self._compressor.tell())
 
     def write(self, data: Buffer, /) -> int:
-        """Compress ``data``."""
         self._compressor.write(data)
         return memoryview(data).nbytes
 
@@ -417,11 +369,9 @@ class CompressedFile(io.BufferedIOBase):
             self._below.close()
 
     def finish(self) -> None:
-        """Say that all has been written."""
         self._below.finish()
 
     def discard(self) -> None:
-        """Forget everything."""
         self._below._dealloc_warn(self)
         with contextlib.suppress(Exception):
             self._compressor.close()  # now, for its destructor would complain that the file is closed
@@ -440,15 +390,7 @@ class CompressedFile(io.BufferedIOBase):
 
 
 class ReadOnlyBytes(io.BytesIO):
-    """The bytes of a name, open for reading, where the store would hand out the object itself.
-
-    Parameters
-    ----------
-    path
-        The full name.
-    data
-        Its bytes.
-    """
+    """The bytes of a name, open for reading, where the store would hand out the object itself."""
 
     mode = "rb"
 
@@ -458,19 +400,15 @@ class ReadOnlyBytes(io.BytesIO):
         self.size = len(data)
 
     def writable(self) -> bool:
-        """Never."""
         return False
 
     def write(self, data: Buffer, /) -> int:
-        """Refuse."""
         raise io.UnsupportedOperation("write")
 
     def writelines(self, lines: Iterable[Buffer], /) -> None:
-        """Refuse."""
         raise io.UnsupportedOperation("writelines")
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Refuse."""
         raise io.UnsupportedOperation("truncate")
 
 
@@ -498,10 +436,7 @@ class JointTransaction(Transaction):
     def start(self) -> None:
         """Defer what either filesystem opens here from now on, and nothing that others open.
 
-        Raises
-        ------
-        ValueError
-            Another is under way: what that has deferred would be forgotten.
+        ``ValueError``: another is under way, and what that has deferred would be forgotten.
         """
         mount = self.fs.mount
         if mount.transaction is not None:

@@ -20,6 +20,7 @@ import contextlib
 import io
 import os
 import shutil
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -33,7 +34,7 @@ from fsspec.utils import isfilelike
 
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.streaming_upload import FileBody
-from putifabsent.errors import ConfigError
+from putifabsent.errors import ConfigError, Holder
 from putifabsent.fsspec_plugin import many, opening, queries
 from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
 from putifabsent.fsspec_plugin.files import JointTransaction
@@ -51,20 +52,16 @@ from putifabsent.fsspec_plugin.mount import Deferring, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
-from putifabsent.fsspec_plugin.steps import Aside, Call
+from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
 from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.probe import Verdict
-    from putifabsent.errors import Holder
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name
@@ -72,8 +69,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.requests import Protocol
 
 T = TypeVar("T")
-
-__all__ = ["GuardedFileSystem"]
 
 _made_again = made_again  # so it is called in what version 0.1.0 has pickled
 
@@ -96,13 +91,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     asynchronous, loop, batch_size, use_listings_cache, listings_expiry_time, max_paths
         As for every fsspec filesystem.
 
-    Attributes
-    ----------
-    mount
-        The wrapped filesystem, its store and its arbiter.
-    guard
-        What says what becomes of a name.
-
     Examples
     --------
     >>> import fsspec
@@ -115,8 +103,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
     _loop: asyncio.AbstractEventLoop | None
-    mount: Mount
-    guard: Guard
+    mount: Mount  # the wrapped filesystem, its store and its arbiter
+    guard: Guard  # what says what becomes of a name
     root_marker = ""
     transaction_type = JointTransaction
     _intrans = Deferring()
@@ -297,26 +285,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def rely(self, folder: str) -> None:
         """Find out whether the store does what this mount's arbiter rests on, as a creation does.
 
-        Parameters
-        ----------
-        folder
-            One in which a probe may write, below ``.putifabsent/``.
-
-        Raises
-        ------
-        UnsafeStore
-            It does not.
+        A probe may write below ``.putifabsent/`` in ``folder``. ``UnsafeStore``: it does not.
         """
         self.mount.rely(self.explain(f"{folder}/name"), judged=False)
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
-        """Return what a probe finds of the store's operations, or has found lately.
-
-        Parameters
-        ----------
-        path
-            A folder in which the probe may write, below ``.putifabsent/``.
-        """
+        """Return what a probe finds of the store, or has found; it may write in ``.putifabsent/``."""
         return self.mount.verdicts(self._strip_protocol(path))
 
     def perform(self, protocol: Protocol[T]) -> T:
@@ -326,28 +300,14 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours()
     def resolve(self, path: str, creation_token: str) -> Steps[Holder | None]:
-        """Answer an unknown outcome later.
+        """Answer an unknown outcome later, by ``OutcomeUnknown.token``.
 
-        Parameters
-        ----------
-        path
-            The name.
-        creation_token
-            ``OutcomeUnknown.token``.
+        The creation itself is returned if it won. None: it does not hold the name now; it may never have
+        happened, may have been deleted since, or, within minutes, may still land.
 
-        Returns
-        -------
-        Holder or None
-            The creation itself: it won. None: it does not hold the name now; it may never have happened,
-            may have been deleted since, or, within minutes, may still land.
-
-        Raises
-        ------
-        NameTaken
-            Another creation holds the name now. It is a loss only if that was there before this one was sent:
-            the store alone keeps nothing of what was deleted since.
-        OutcomeUnknown
-            The store can't be read; or another creation holds the name, and this one may have before.
+        ``NameTaken``: another creation holds the name now. It is a loss only if that was there before this
+        one was sent: the store alone keeps nothing of what was deleted since. ``OutcomeUnknown``: the store
+        can't be read; or another creation holds the name, and this one may have before.
         """
         return (yield from self.guard.resolving(path, creation_token))
 
@@ -366,10 +326,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def ledger(self, table: str) -> Ledger:
         """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
 
-        Parameters
-        ----------
-        table
-            As for a :class:`~putifabsent.fsspec_plugin.turns.Turn`.
+        A table is named as for a :class:`~putifabsent.fsspec_plugin.turns.Turn`.
         """
         ledgers = self.guard.ledgers
         return ledgers.new(self.mount.walk(ledgers.table_for_turns(self.mount.paths.full(table))))
@@ -418,12 +375,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours(like=2, creates=1)
     def put_file(
-        self,
-        lpath: Any,
-        rpath: str,
-        callback: Any = DEFAULT_CALLBACK,
-        mode: str = "overwrite",
-        **kwargs: Any,
+        self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any
     ) -> Steps[Any]:
         """Upload a local file. ``mode="create"`` creates on every name.
 
@@ -506,12 +458,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Steps[Any]:
         """Create an empty file, or, with ``truncate=False``, mark one as modified, where a store can.
 
-        Raises
-        ------
-        NameTaken
-            The name is guarded and there, and ``truncate`` asks to empty it.
-        io.UnsupportedOperation
-            It is guarded and there, and to mark it as modified the store would want it written again.
+        Of a guarded name that is there ``NameTaken``, if it is to be emptied; ``io.UnsupportedOperation``, if
+        the store would want it written again to mark it as modified.
         """
         name = yield from self.guard.promoting(path)
         if name is None:
@@ -556,7 +504,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours()
     def rm_file(self, path: str, **kwargs: Any) -> Steps[Any]:
-        """Remove a file."""
         yield from self.guard.removals.looking(path)
         if self.guard.removals.plainly(path):
             return (yield Call("rm_file", (self._own(path),), kwargs))
@@ -566,21 +513,17 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours(like=1)
     def rmdir(self, path: str, **kwargs: Any) -> Steps[Any]:
-        """Remove an empty folder."""
         return (yield Call("rmdir", (self._own(path),), kwargs))
 
     @in_both_colours()
     def mkdir(self, path: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        """Make a folder."""
         return (yield Call("mkdir", (self._own(path), *args), kwargs))
 
     def makedir(self, path: str, *args: Any, **kwargs: Any) -> Any:
-        """Make a folder, as the wrapped filesystem has it."""
         return self.fs.makedir(self._own(path), *args, **kwargs)
 
     @in_both_colours()
     def makedirs(self, path: str, exist_ok: bool = False) -> Steps[Any]:
-        """Make a folder and its parents."""
         return (yield Call("makedirs", (self._own(path),), {"exist_ok": exist_ok}))
 
     def start_transaction(self) -> JointTransaction:
@@ -592,6 +535,5 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
 def _creates(mode: str) -> bool:
     if mode not in ("create", "overwrite"):
-        msg = f"mode must be 'create' or 'overwrite', not {mode!r}"
-        raise ValueError(msg)
+        raise ValueError(f"mode must be 'create' or 'overwrite', not {mode!r}")
     return mode == "create"

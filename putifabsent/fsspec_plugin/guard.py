@@ -12,74 +12,40 @@ import errno
 import io
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation, Found, Refused
+from putifabsent.backends.base import Absent, Created, Creation, Found, Refused
 from putifabsent.backends.local_files import obstacle
-from putifabsent.backends.streaming_upload import FileBody, StagesAhead
-from putifabsent.errors import NameTaken
-from putifabsent.fsspec_plugin.hudi import rules_of
+from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
+from putifabsent.errors import Holder, NameTaken
+from putifabsent.fsspec_plugin.hudi import Hudi, rules_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
-from putifabsent.fsspec_plugin.mount import new_token
+from putifabsent.fsspec_plugin.mount import Mount, new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
 from putifabsent.fsspec_plugin.slots import Slots
-from putifabsent.fsspec_plugin.steps import Aside, Call, Decide
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps
 from putifabsent.shim import create as native
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from putifabsent.backends.base import Absent, Created
     from putifabsent.backends.body import Body
-    from putifabsent.backends.streaming_upload import Ahead
-    from putifabsent.errors import Holder
-    from putifabsent.fsspec_plugin.hudi import Hudi
-    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.salts import Salts
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.inspection.commits import Commits
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
-__all__ = ["Guard"]
-
-_AT_ONCE = 2**17
-"""Bytes; to look at more takes a millisecond and longer, for which a loop is not held up."""
+_AT_ONCE = 2**17  # bytes; to look at more takes a millisecond and longer, for which a loop is not held up
 
 
 class Guard:
-    """Guards the names of a mount.
-
-    Parameters
-    ----------
-    mount
-        What it asks.
-    commits
-        Makes what judges commits upon their tables, if the mount wants that.
-
-    Attributes
-    ----------
-    mount
-        What it guards.
-    rules
-        What a format has beyond its grammar; None: the mount guards the names of no such format.
-    commits
-        What judges commits upon their tables; None: nothing does.
-    ledgers
-        What is known of tables' ledgers.
-    slots
-        The queues of tables, watched for as long as the mount is there.
-    reads, removals
-        How what is there is found, and removed.
-    """
+    """Guards the names of a mount."""
 
     def __init__(self, mount: Mount, commits: Callable[[], Commits]) -> None:
         self.mount = mount
@@ -87,7 +53,7 @@ class Guard:
         # By what speaks for a name, nothing, and what speaks against it; a name may need neither.
         self._evident: set[tuple[str, ...]] = {("",)}
         self.ledgers = Ledgers(mount)
-        self.slots = Slots()
+        self.slots = Slots()  # watched for as long as the mount is there
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
         self.rules: Hudi | None = rules_of(mount, self)
@@ -113,10 +79,8 @@ class Guard:
     def classify(self, path: Any, *, explicit: bool) -> Name:
         """Say what a path that is to be written is, and refuse what can't be created.
 
-        Raises
-        ------
-        ValueError, IsADirectoryError
-            It is guarded, or its creation is explicit, and it can't be; or it is one version of a name.
+        ``ValueError``, ``IsADirectoryError``: it is guarded, or its creation is explicit, and it can't be; or
+        it is one version of a name.
         """
         paths = self.mount.paths
         if paths.is_plain(path):
@@ -148,7 +112,9 @@ class Guard:
             found = name if explicit else None
         elif not (yield from self.with_evidence(name)):
             found = name.unproven() if explicit else None
-        return found if found is None or rules is None else rules.promoted(found)
+        if found is None or rules is None or rules.salts is None:
+            return found
+        return rules.salts.promoted(found)
 
     def written_as(self, path: Any) -> Any:
         """Return where the wrapped filesystem is to write what nothing guards."""
@@ -221,23 +187,11 @@ class Guard:
     def creating(
         self, name: Name, body: Body, extra: Mapping[str, Any], token: str | None = None
     ) -> Steps[None]:
-        """Create a name from a body.
+        """Create a name, as :meth:`promoting` returned it, from a body.
 
-        Parameters
-        ----------
-        name
-            What :meth:`promoting` returned.
-        body
-            Its bytes.
-        extra
-            The wrapped filesystem's own parameters of a put.
-        token
-            The creation's; by default a new one.
-
-        Raises
-        ------
-        NameTaken, OutcomeUnknown, Fenced, InvalidTransition, Damaging, OSError
-            It is not created, or may have been.
+        ``extra`` are the wrapped filesystem's own parameters of a put; ``token`` is the creation's, by
+        default a new one. Raised are ``NameTaken``, ``OutcomeUnknown``, ``Fenced``, ``InvalidTransition``,
+        ``Damaging``, ``OSError``.
         """
         rules = self.rules_for(name)
         if rules is not None:
@@ -260,14 +214,7 @@ class Guard:
     ) -> Steps[None]:
         """Create a name from another object, by the store's own copies or, for an arbiter, through here.
 
-        Parameters
-        ----------
-        source
-            That object's full name: see :meth:`source`.
-        name, extra, token
-            As for :meth:`creating`.
-        keep
-            Whether the source stays after a win.
+        ``source`` is that object's full name: see :meth:`source`. With ``keep`` it stays after a win.
         """
         # Not a parameter of the put: the `mv` of fsspec 2025 hands it down by mistake.
         extra = {key: value for key, value in extra.items() if key != "onerror"}
@@ -298,16 +245,13 @@ class Guard:
             self.mount.forget_listed(source)
 
     def source(self, path: Any, name: Name) -> str:
-        """Return the full name of what ``name`` is to be created from."""
         if not self.mount.has_folders:
             if self.mount.paths.is_a_version(path):
-                msg = f"{path!s} names one version: read it and write the bytes to {name.path}"
-                raise ValueError(msg)
+                raise ValueError(f"{path!s} names one version: read it and write the bytes to {name.path}")
             self.mount.paths.check(path)
         return self.mount.paths.full(path)
 
     def resolving(self, path: str, token: str) -> Steps[Holder | None]:
-        """Answer an unknown outcome later."""
         name = yield from self.known_as(self.mount.paths.full(path))
         creation, arbiter = Creation(token, self.mount.writer, name.state), self.mount.arbiter
 
@@ -415,8 +359,7 @@ class Guard:
                 yield Aside(partial(check_whole, name, body))
                 if self._is_a_commit(name, keep=keep):
                     yield from self._judging(name, body.whole)
-                creation = self._creation(name, extra, token)
-                rules = self.rules_for(name)
+                rules, creation = self.rules_for(name), self._creation(name, extra, token)
                 create = self.by_name if rules is None else rules.creating
                 yield Decide(create(name, body, creation), name, creates=True)
 

@@ -13,16 +13,17 @@ two comes first is decided as ever, by the name and the ledger.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Holder
+from putifabsent.backends.base import Absent, Created, Creation, Got, Holder
 from putifabsent.errors import InvalidTransition
-from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
@@ -31,40 +32,24 @@ from putifabsent.shim.formats.hudi_layout import other_layout, was_moved
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Get, Head
+from putifabsent.shim.requests import Get, Head, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.backends.base import Created, Creation, Got
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.reads import Details
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.formats.hudi import Step
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Hudi", "Table", "rules_of"]
 
 _JUDGED = (Role.INSTANT, Role.SLICE)
 """What a table's ledger may have a word in, though its name is not guarded."""
 
 
 class Table(NamedTuple):
-    """A table that has a ledger.
+    """A table that has a ledger."""
 
-    Attributes
-    ----------
-    name
-        A name of it, which shows its root.
-    version
-        Of its layout.
-    """
-
-    name: Name
-    version: int
+    name: Name  # a name of it, which shows its root
+    version: int  # of its layout
 
 
 def rules_of(mount: Mount, guard: Guard) -> Hudi | None:
@@ -73,17 +58,7 @@ def rules_of(mount: Mount, guard: Guard) -> Hudi | None:
 
 
 class Hudi:
-    """The rules of Hudi's tables in one mount.
-
-    Attributes
-    ----------
-    format
-        Whose names they are about, and those that are kept under a salted name.
-    salts
-        Which file lies under a recorded name; None: names are not salted.
-    tower
-        Says whether a commit is better begun later; None: nobody waits for that.
-    """
+    """The rules of Hudi's tables in one mount."""
 
     format = hudi.FORMAT
 
@@ -113,10 +88,6 @@ class Hudi:
         """Return where this session keeps an instant that is not unique; None for all other names."""
         return None if self.salts is None else self.salts.own_instant(name)
 
-    def promoted(self, name: Name) -> Name:
-        """Return what is created when ``name`` is."""
-        return name if self.salts is None else self.salts.promoted(name)
-
     def _is_kept(self, name: Name) -> bool:
         return self.salts is not None and self.salts.is_kept(name)
 
@@ -125,12 +96,8 @@ class Hudi:
     def permitting(self, name: Name, *, explicit: bool) -> Steps[None]:
         """Ask whether a name that nothing guards may be written: an inflight instant, a slice.
 
-        Who would create what is there takes nothing over: it hears so from its creation.
-
-        Raises
-        ------
-        Fenced, InvalidTransition
-            It may not.
+        Who would create what is there takes nothing over: it hears so from its creation. ``Fenced``,
+        ``InvalidTransition``: it may not.
         """
         if self.is_a_step(name):
             yield from self._stepping(name, creates=explicit)
@@ -164,7 +131,9 @@ class Hudi:
     def _creating_instant(
         self, name: Name, step: Step, body: Body, creation: Creation, ledger: Ledger
     ) -> Protocol[Created]:
-        self._forget_none()
+        # Where no table was is forgotten: whoever writes an instant may just have made one.
+        for folder in [folder for folder, table in list(self._tables.items()) if table is None]:
+            self._tables.pop(folder, None)
         frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
         rule = _rule(ledger, name, creation, frees=frees)
         by_name = partial(self._guard.by_name, name, body, creation)
@@ -185,7 +154,6 @@ class Hudi:
     def resolving(
         self, name: Name, creation: Creation, by_name: Callable[[], Protocol[Holder | None]]
     ) -> Protocol[Holder | None]:
-        """Answer an unknown outcome later."""
         if not hudi_ledger.is_completed(name):
             return by_name()
 
@@ -202,10 +170,7 @@ class Hudi:
     def ending(self, name: Name) -> Steps[bool]:
         """Remove what a ledger decides about; False: what is left goes by its name.
 
-        Raises
-        ------
-        Fenced
-            It is not this session's to remove.
+        ``Fenced``: it is not this session's to remove.
         """
         table = yield from self.table_of(name)
         if table is None:
@@ -231,7 +196,6 @@ class Hudi:
         return hudi_ledger.instant_of(path) is not None
 
     def forget_below(self, folder: str) -> None:
-        """Forget the tables in a folder that is removed."""
         for inside in list(self._tables):  # of which other threads find more meanwhile
             if f"{inside}/".startswith(f"{folder}/"):
                 self._tables.pop(inside, None)
@@ -247,7 +211,6 @@ class Hudi:
         return hudi_ledger.may_show_instants(path)
 
     def is_timeline(self, folder: str) -> bool:
-        """Whether a folder has instants in it."""
         return hudi_ledger.timeline_in(self._mount.policy.classify, folder) is not None
 
     def unpublished(self, name: Name) -> Steps[Located | None]:
@@ -319,19 +282,8 @@ class Hudi:
     def _stepping(self, name: Name, *, creates: bool = True) -> Steps[None]:
         """Ask whether an instant may get this name now.
 
-        Parameters
-        ----------
-        name
-            Of an instant.
-        creates
-            Whether it is created: then a name that is there is not checked, since its creation fails.
-
-        Raises
-        ------
-        InvalidTransition
-            It may not.
-        Fenced, NameTaken
-            Its table's ledger says so.
+        If it ``creates``, a name that is there is not checked, since its creation fails.
+        ``InvalidTransition``: it may not; ``Fenced``, ``NameTaken``: its table's ledger says so.
         """
         folder, _, last = name.path.rpartition("/")
         step = hudi.instant_in(last)
@@ -360,13 +312,7 @@ class Hudi:
         return [self._mount.paths.full(each) for each in found]
 
     def _refusing(self, name: Name) -> Steps[None]:
-        """Let a table's ledger say why a name may not be created, if it does. Nothing is appended.
-
-        Raises
-        ------
-        Fenced, NameTaken
-            What it says.
-        """
+        """Let a table's ledger say, by what it raises, why a name may not be created. Nothing is appended."""
         table = yield from self.table_of(name)
         if table is None:
             return
@@ -410,12 +356,6 @@ class Hudi:
             if not isinstance(got, Absent):
                 return Table(self._mount.policy.classify(path), hudi_ledger.version_in(got.data))
         return None
-
-    def _forget_none(self) -> None:
-        """Forget where no table was: whoever writes an instant may just have made one."""
-        for folder, table in list(self._tables.items()):
-            if table is None:
-                self._tables.pop(folder, None)
 
 
 def _rule(

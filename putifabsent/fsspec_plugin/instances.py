@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -11,30 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import fsspec
 from fsspec.config import apply_config
-from fsspec.spec import _Cached
+from fsspec.spec import AbstractFileSystem, _Cached
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.options import made_with, this_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fsspec.spec import AbstractFileSystem
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.inspection.commits import Commits
-
-__all__ = [
-    "CachedToo",
-    "borrowing",
-    "class_has",
-    "class_to_wrap",
-    "commits_of",
-    "is_shared",
-    "lender",
-    "made_again",
-    "remember",
-]
 
 # By id, for fsspec's filesystems compare equal by their options.
 _known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
@@ -57,13 +42,7 @@ def made_again(
 def class_to_wrap(
     fs: AbstractFileSystem | None = None, target_protocol: str | None = None, *_: Any, **__: Any
 ) -> type[AbstractFileSystem]:
-    """Return the class that the arguments of a guarded filesystem name.
-
-    Raises
-    ------
-    ConfigError
-        They name none.
-    """
+    """Return the class that the arguments of a guarded filesystem name, or raise ``ConfigError``."""
     if fs is not None:
         return type(fs)
     if target_protocol is None:

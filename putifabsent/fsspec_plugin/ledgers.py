@@ -9,30 +9,24 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
-from putifabsent.fsspec_plugin.mount import new_token
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.mount import Mount, new_token
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
-from putifabsent.shim.ledger.facts import EVERY
+from putifabsent.shim.ledger.facts import EVERY, TurnName
 from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import removed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.fsspec_plugin.mount import Mount
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.requests import Protocol
-
-__all__ = ["Ledgers"]
 
 T = TypeVar("T")
 
@@ -47,18 +41,12 @@ _MAY_NOT_DELETE = (
 
 
 class Ledgers:
-    """Knows the ledgers of a mount's tables.
-
-    Attributes
-    ----------
-    pruning
-        The state folders of those that are being pruned.
-    """
+    """Knows the ledgers of a mount's tables."""
 
     def __init__(self, mount: Mount) -> None:
         self._mount = mount
         self._books: dict[str, Ledger] = {}
-        self.pruning: set[str] = set()
+        self.pruning: set[str] = set()  # the state folders of ledgers that are being pruned
         self._unpruned: set[str] = set()  # where this session may not, and has logged it
         self._lanes: list[Lane] = []
         self._lanes_of = os.getpid()
@@ -158,7 +146,6 @@ class Ledgers:
                 yield Decide(removed(marker))
 
     def forget_below(self, folder: str) -> None:
-        """Forget the ledgers in a folder that is removed."""
         for state in list(self._books):
             if state.startswith(f"{folder}/"):
                 self._books.pop(state, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from glob import has_magic
 from inspect import signature
@@ -23,12 +24,8 @@ from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.shim.drive import walk, walk_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
-
-__all__ = ["copy", "copy_async", "get", "get_async", "mv", "pipe", "pipe_async", "put", "put_async"]
 
 
 def pipe(fs: GuardedFileSystem, path: Any, value: Any = None, **kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -21,52 +22,30 @@ from weakref import WeakKeyDictionary
 
 from fsspec.asyn import _get_batch_size
 
-from putifabsent.backends.base import Creation
+from putifabsent.backends.base import Creation, Store
 from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.probe import BESIDE, NEEDED
+from putifabsent.backends.probe import BESIDE, NEEDED, Verdict
+from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.instances import lender, remember
-from putifabsent.fsspec_plugin.options import made_with, this_session, this_writer
+from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Together
-from putifabsent.fsspec_plugin.stores import (
-    arbiter_of,
-    copies_safely,
-    kind_of,
-    place_of,
-    registry_of,
-    rely_on,
-    store_like,
-    store_of,
-    terms_of,
-    unordered,
-    verdicts_of,
-)
+from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
-from putifabsent.shim.agreement import NATIVE, agree, look_for_others
+from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from fsspec.spec import AbstractFileSystem
 
-    from putifabsent.backends.base import Store
-    from putifabsent.backends.probe import Verdict
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.files import JointTransaction
-    from putifabsent.fsspec_plugin.options import Options
-    from putifabsent.fsspec_plugin.steps import Step, Steps
-    from putifabsent.fsspec_plugin.stores import Remade
-    from putifabsent.shim.agreement import Terms
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
-
-__all__ = ["MOST_KNOWN", "Cache", "Deferring", "Mount", "new_token"]
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -100,33 +79,9 @@ class Cache(OrderedDict[K, V]):
 class Mount:
     """One mount, in whichever process this is.
 
-    Parameters
-    ----------
-    options
-        The mount's own.
-    wrapped, target
-        The class of the filesystem that it wraps, and what that is made with.
-    fs
-        The filesystem itself.
-    protocols
-        Those of the guarded filesystem.
-    shares
-        Whether another filesystem of the same class and options may be had from fsspec's cache.
-
-    Attributes
-    ----------
-    transaction
-        The one that is under way, if any.
-    kind
-        The store's.
-    has_folders
-        Whether its folders are more than the beginnings of names.
-    writer
-        The application's UUID, kept with every object that it creates.
-    session
-        One process's life of a writer: what is opened in it, no other completes unawares.
-    paths
-        How paths are spelled here.
+    ``wrapped`` is the class of the filesystem that it wraps, and ``target`` what that is made with, unless
+    ``fs`` is there already. ``protocols`` are those of the guarded filesystem. With ``shares`` another
+    filesystem of the same class and options may be had from fsspec's cache.
     """
 
     def __init__(
@@ -146,8 +101,8 @@ class Mount:
         self.transaction: JointTransaction | None = None
         self._fs = fs or self._made()
         self.options = options
-        self.kind = kind_of(self._fs)
-        self.has_folders = self.kind in ("local", "memory")
+        self.kind = stores.kind_of(self._fs)
+        self.has_folders = self.kind in ("local", "memory")  # more than the beginnings of names
         self.policy = Policy(options.formats, options.guard)
         self.writer = options.writer or this_writer()
         self.session = options.writer_session or this_session()
@@ -157,7 +112,7 @@ class Mount:
         self._alike: Store | None = None
         self._making = threading.Lock()
         self._registry: Claims | Lock | None = (
-            registry_of(options.arbiter) if self._lender is None else self._lender.mount._registry
+            stores.registry_of(options.arbiter) if self._lender is None else self._lender.mount._registry
         )
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
@@ -196,7 +151,7 @@ class Mount:
         if self._store is None:
             with self._making:  # or those that borrow it at the same time have one each
                 if self._store is None:
-                    self._store = store_of(self.fs, made_with(self.fs), self.options.deadline)
+                    self._store = stores.store_of(self.fs, made_with(self.fs), self.options.deadline)
         return self._store
 
     @property
@@ -206,20 +161,20 @@ class Mount:
             return self.store
         with self._making:
             if self._alike is None:
-                self._alike = store_like(self._remade())
+                self._alike = stores.store_like(self._remade)
             return self._alike
 
     @property
     def arbiter(self) -> Arbiter | None:
         """What decides beside the store; None: the store itself does."""
         if self._arbiter is None and not self.by_the_store:
-            self._arbiter = arbiter_of(self.options.arbiter, self._registry, self.store)
+            self._arbiter = stores.arbiter_of(self.options.arbiter, self._registry, self.store)
         return self._arbiter
 
     @property
     def place(self) -> str:
         """What registries, and this process's turns, know the store by."""
-        return place_of(self.store)
+        return stores.place_of(self.store)
 
     def forget_process(self) -> None:
         """In a forked child: no client, loop or thread of the parent works here."""
@@ -403,12 +358,7 @@ class Mount:
     def relying(self, name: Name, *, judged: bool = False) -> Steps[None]:
         """Find out, once, before a name is decided about, whether store and mounts can be relied on.
 
-        Parameters
-        ----------
-        name
-            The name.
-        judged
-            Whether more than the name decides, so that the store must be able to do more.
+        It is ``judged`` where more than the name decides, so that the store must be able to do more.
         """
         if judged in self._relies:
             if judged or not self.by_the_store:
@@ -421,16 +371,10 @@ class Mount:
             self._agreed.keep(name.state, True)
 
     def looking(self, states: Iterable[str], *, once: bool) -> Steps[None]:
-        """Refuse where other mounts let another arbiter decide, before something is removed.
+        """Refuse where other mounts let another arbiter decide, before something of these tables is removed.
 
-        Those would go on as if it were there; and with their records gone, two arbiters could decide.
-
-        Parameters
-        ----------
-        states
-            The state folders of the tables that it belongs to.
-        once
-            Whether it is enough to have looked before.
+        Those would go on as if it were there; and with their records gone, two arbiters could decide. With
+        ``once`` it is enough to have looked before.
         """
         for state in states:
             if once and (state in self._agreed or state in self._looked):
@@ -449,27 +393,31 @@ class Mount:
 
     def _knowing_terms(self, state: str) -> Steps[None]:
         if self.arbiter is not None:
-            self._terms[state] = yield Ask(partial(terms_of, self.arbiter, state))
+            self._terms[state] = yield Ask(partial(stores.terms_of, self.arbiter, state))
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
         if judged or not self.by_the_store:
             self._require_order(name)
-        if needs := [each for each in dict.fromkeys(self._needs(judged)) if each not in self.relied]:
-            rely_on(self.options.arbiter, needs, self.store, name.state.rpartition("/")[0], self._remade())
+        wanted = NEEDED if self.arbiter is None else self.arbiter.needs
+        if judged:
+            wanted = (*wanted, *BESIDE)
+        if needs := [each for each in dict.fromkeys(wanted) if each not in self.relied]:
+            folder = name.state.rpartition("/")[0]
+            stores.rely_on(self.options.arbiter, needs, self.store, folder, self._remade)
             self.relied.update(needs)
         self._relies.add(judged)
 
     def _require_order(self, name: Name) -> None:
         if not self.store.lists_in_order(name.path):
-            raise unordered(self.options.arbiter, name.path)
+            raise stores.unordered(self.options.arbiter, name.path)
 
     def relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            remade = self._remade()
-            self._copies = yield Ask(partial(copies_safely, self.options.arbiter, self.store, folder, remade))
+            asked = self.options.arbiter, self.store, folder, self._remade
+            self._copies = yield Ask(partial(stores.copies_safely, *asked))
         return bool(self._copies)
 
     def agreement(self, name: Name) -> Protocol[None]:
@@ -481,14 +429,10 @@ class Mount:
 
     def verdicts(self, folder: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately."""
-        return verdicts_of(self.store, folder, self._remade())
+        return stores.verdicts_of(self.store, folder, self._remade)
 
-    def _needs(self, judged: bool) -> tuple[str, ...]:
-        """Return the operations that a creation rests on; some of them may be there twice."""
-        needs = NEEDED if self.arbiter is None else self.arbiter.needs
-        return (*needs, *BESIDE) if judged else needs
-
-    def _remade(self) -> Remade:
+    @property
+    def _remade(self) -> stores.Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
 
 

@@ -6,6 +6,7 @@ Each is a function of a guarded filesystem, whose class has them as its methods.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,8 @@ from putifabsent.fsspec_plugin.files import CompressedFile, GuardedFile, Guarded
 from putifabsent.fsspec_plugin.queries import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.shim.names import Name
-
-__all__ = ["open", "open_async", "open_binary"]
 
 
 def open(  # noqa: A001 - fsspec's name for it
@@ -36,12 +33,8 @@ def open(  # noqa: A001 - fsspec's name for it
 ) -> Any:
     """Open a file; for writing, a guarded name is created, complete, when it is closed.
 
-    Raises
-    ------
-    NameTaken
-        At once, where the name is seen to be taken, and for certain when the file is closed.
-    io.UnsupportedOperation
-        To append to a guarded name, or to change it: its bytes don't change.
+    ``NameTaken``: at once, where the name is seen to be taken, and for certain when the file is closed.
+    ``io.UnsupportedOperation``: to append to a guarded name, or to change it, for its bytes don't change.
     """
     common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
     name = _name_to_write(fs, path, mode)
@@ -120,18 +113,12 @@ _HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")
 def _check_mode(path: str, mode: str) -> None:
     """Refuse a mode in which nobody can open a guarded name to write it.
 
-    Raises
-    ------
-    ValueError
-        It is none.
-    io.UnsupportedOperation
-        It appends, or changes what is there.
+    ``ValueError``: it is none; ``io.UnsupportedOperation``: it appends, or changes what is there.
     """
     letters = {*mode}
     is_known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
     if not is_known or len(letters & {*"rwxa"}) != 1 or letters >= {*"bt"}:
-        msg = f"invalid mode: {mode!r}"
-        raise ValueError(msg)
+        raise ValueError(f"invalid mode: {mode!r}")
     if "a" in mode or "r" in mode:
         msg = f"{path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
         raise io.UnsupportedOperation(msg)

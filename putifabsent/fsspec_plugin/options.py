@@ -9,8 +9,9 @@ import math
 import os
 import uuid
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
@@ -19,17 +20,11 @@ from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
 from putifabsent.shim.probe_policy import BY_THE_STORE, validate
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["SALTED", "Options", "check_options", "this_session", "this_writer"]
-
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",
     "asynchronous", "loop", "batch_size",
 }  # fmt: skip
-SALTED = ("slices", "keep-both")
-"""With these, Hudi's files have the session in their names."""
+SALTED = ("slices", "keep-both")  # with these, Hudi's files have the session in their names
 _FLAGS = {"true": True, "false": False}
 _BY_PROTOCOL = {"s3": {"profile"}}
 
@@ -50,60 +45,43 @@ def this_session() -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """A mount's own options.
+    """A mount's own options."""
 
-    Attributes
-    ----------
-    arbiter
-        Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"``
-        (the store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a
-        registry, ``"dynamodb://TABLE?region=..."`` or ``"redis://HOST/0"``. By default what
-        ``PUTIFABSENT_ARBITER`` says, else ``"auto"``. All mounts of a table must say the same.
-    formats
-        ``"auto"``: every format's names; those that other programs use as well need evidence beside
-        them. A list of formats: only theirs, without evidence.
-    guard
-        Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
-    writer
-        The application's UUID; by default :func:`this_writer`.
-    writer_session
-        The UUID of the process for which this one works, as an executor does for its driver: a filesystem
-        that is pickled takes it along. By default :func:`this_session`.
-    salt
-        ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
-        sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
-        sessions create under one name are kept. All mounts of the table must say the same,
-        and its readers must come through one of them.
-    strict
-        Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
-    inspect
-        ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the
-        table's newest state are read before it is created. Each mount says it for itself.
-    tower
-        Which commits an unmodified Hudi does not begin while another one is under way that writes the same
-        file groups, where the later of them would do its work, and be refused: ``"inserts"``, those that
-        only insert rows; True, all whose rows were not read from the table, and clusterings; False, none.
-    deadline
-        Seconds after which an unanswered creation is ``OutcomeUnknown``.
-    """
-
+    # Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"`` (the
+    # store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a registry,
+    # ``"dynamodb://TABLE?region=..."`` or ``"redis://HOST/0"``. By default what ``PUTIFABSENT_ARBITER`` says,
+    # else ``"auto"``. All mounts of a table must say the same.
     arbiter: str = field(default_factory=lambda: os.environ.get(ARBITER) or "auto")
+    # ``"auto"``: every format's names; those that other programs use as well need evidence beside them. A
+    # list of formats: only theirs, without evidence.
     formats: str | Sequence[str] = "auto"
+    # Globs of more names to guard (``*`` stays within a folder, ``**`` does not).
     guard: str | Sequence[str] = ()
-    writer: str | None = None
+    writer: str | None = None  # the application's UUID; by default :func:`this_writer`
+    # The UUID of the process for which this one works, as an executor does for its driver: a filesystem that
+    # is pickled takes it along. By default :func:`this_session`.
     writer_session: str | None = None
+    # ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
+    # sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
+    # sessions create under one name are kept. All mounts of the table must say the same, and its readers must
+    # come through one of them.
     salt: str | None = None
+    # Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
     strict: bool = False
+    # ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the table's
+    # newest state are read before it is created. Each mount says it for itself.
     inspect: str | None = None
+    # Which commits an unmodified Hudi does not begin while another one is under way that writes the same file
+    # groups, where the later of them would do its work, and be refused: ``"inserts"``, those that only insert
+    # rows; True, all whose rows were not read from the table, and clusterings; False, none.
     tower: bool | str = "inserts"
-    deadline: float = 30.0
+    deadline: float = 30.0  # seconds after which an unanswered creation is ``OutcomeUnknown``
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
         validate(self.arbiter, SCHEMES)
         if self.salt not in (None, "off", *SALTED):
-            msg = f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}"
-            raise ConfigError(msg)
+            raise ConfigError(f"salt must be one of 'off', {', '.join(map(repr, SALTED))}, not {self.salt!r}")
         if self.salt == "keep-both" and self.arbiter not in BY_THE_STORE:
             msg = f"salt='keep-both' is for where no arbiter can be had: without it, {self.arbiter!r} decides"
             raise ConfigError(msg)
@@ -115,8 +93,7 @@ class Options:
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
         if self.inspect not in (None, "off", "commits"):
-            msg = f"inspect must be 'commits' or 'off', not {self.inspect!r}"
-            raise ConfigError(msg)
+            raise ConfigError(f"inspect must be 'commits' or 'off', not {self.inspect!r}")
         object.__setattr__(self, "deadline", _seconds("deadline", self.deadline))
         for option in ("writer", "writer_session"):
             value: Any = getattr(self, option)
@@ -128,8 +105,7 @@ class Options:
 def _flag(option: str, given: Any, otherwise: str = " or False") -> bool:
     found = _FLAGS.get(given.lower()) if isinstance(given, str) else given
     if not isinstance(found, bool):
-        msg = f"{option} must be True{otherwise}, not {given!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{option} must be True{otherwise}, not {given!r}")
     return found
 
 
@@ -139,18 +115,14 @@ def _seconds(option: str, given: Any) -> float:
         with contextlib.suppress(ValueError):
             found = float(given)
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found < math.inf:
-        msg = f"{option} must be a positive number of seconds, not {given!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{option} must be a positive number of seconds, not {given!r}")
     return found
 
 
 def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], protocol: str) -> None:
     """Refuse an option that neither this package nor the wrapped filesystem knows.
 
-    Raises
-    ------
-    ConfigError
-        It names the option, and the nearest known one.
+    ``ConfigError`` names it, and the nearest known one.
     """
     known = set(Options.__dataclass_fields__) | _FSSPEC | _BY_PROTOCOL.get(protocol, set())
     for cls in wrapped.__mro__:
@@ -161,8 +133,7 @@ def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], proto
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            msg = f"unknown option {option!r} for {protocol}{hint}"
-            raise ConfigError(msg)
+            raise ConfigError(f"unknown option {option!r} for {protocol}{hint}")
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import re
+from collections.abc import Collection
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +15,7 @@ from fsspec.utils import stringify_path
 from putifabsent.backends.base import STATE_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from putifabsent.fsspec_plugin.mount import Mount
-
-__all__ = [
-    "Paths",
-    "check_path",
-    "each_of",
-    "hide",
-    "is_state",
-    "own",
-    "refuse_pattern",
-    "renamed",
-    "spelled_out",
-]
 
 _INSIDE = f"/{STATE_FOLDER}/"
 _ITSELF = f"/{STATE_FOLDER}"
@@ -37,15 +24,7 @@ _PLAIN = re.compile(r"(?!.*/\.)[^/.:?#\0][^:?#\0]*(?<!/)", re.DOTALL)
 
 
 class Paths:
-    """The paths of one mount.
-
-    Parameters
-    ----------
-    mount
-        The mount.
-    protocols
-        Those of the guarded filesystem.
-    """
+    """The paths of one mount; ``protocols`` are those of the guarded filesystem."""
 
     def __init__(self, mount: Mount, protocols: tuple[str, ...]) -> None:
         self._mount = mount
@@ -118,20 +97,14 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
         return ""
     plain = stringify_path(path)
     if not isinstance(plain, str):
-        msg = f"a path must be a str or an os.PathLike of one, not {path!r}"
-        raise TypeError(msg)
+        raise TypeError(f"a path must be a str or an os.PathLike of one, not {path!r}")
     return own(plain, protocols)
 
 
 def hide(found: Any, path: str) -> Any:
     """Drop the shim's own names from a listing of ``path``, unless they are what was requested.
 
-    Parameters
-    ----------
-    found
-        What the wrapped filesystem listed: names, details, or details by name.
-    path
-        The folder or pattern that was listed.
+    ``found`` are names, details, or details by name.
     """
     if STATE_FOLDER in path:
         return found
@@ -156,28 +129,16 @@ def each_of(path: Any) -> Collection[Any]:
 
 
 def refuse_pattern(path: str) -> None:
-    """Refuse to move or remove all that is below a name which fsspec would take for a pattern.
-
-    Raises
-    ------
-    ValueError
-        It would take others along.
-    """
+    """Refuse, by ``ValueError``, to move or remove all below a name that fsspec would take for a pattern."""
     if has_magic(path):
-        msg = f"{path} has characters of a pattern: move or remove what is below it one by one"
-        raise ValueError(msg)
+        raise ValueError(f"{path} has characters of a pattern: move or remove what is below it one by one")
 
 
 def spelled_out(path: str, kind: str) -> str:
     """Return the one spelling of a full name; the store or its client takes the others for the same.
 
-    Parameters
-    ----------
-    path
-        A path without protocol and trailing slashes.
-    kind
-        The kind of store. On a disk ``//`` and ``/./`` are ``/``; every filesystem of an object store drops
-        slashes before the bucket, and some of their clients take the steps ``.`` and ``..``.
+    On a disk ``//`` and ``/./`` are ``/``; every filesystem of an object store drops slashes before the
+    bucket, and some of their clients take the steps ``.`` and ``..``.
     """
     if kind == "memory":
         return path
@@ -190,29 +151,16 @@ def spelled_out(path: str, kind: str) -> str:
 def check_path(given: str, path: str) -> None:
     """Refuse a path that names no file, or not the same one to every client and server.
 
-    Parameters
-    ----------
-    given
-        The path as the caller spelled it.
-    path
-        The same without protocol and trailing slashes.
-
-    Raises
-    ------
-    IsADirectoryError
-        It ends with a slash: that names a folder.
-    ValueError
-        It is empty, or has NUL, or has ``.`` or ``..`` for a component, which some servers resolve
-        and others don't.
+    ``given`` is as the caller spelled it, ``path`` without protocol and trailing slashes.
+    ``IsADirectoryError``: it ends with a slash. ``ValueError``: it is empty, has NUL, or has ``.`` or ``..``
+    for a component, which some servers resolve and others don't.
     """
     if not path.strip("/"):
-        msg = f"{given!r} names no file"
-        raise ValueError(msg)
+        raise ValueError(f"{given!r} names no file")
     if given.endswith("/"):
         raise IsADirectoryError(errno.EISDIR, "a name that ends with a slash is a folder's", given)
     if "\0" in path:
-        msg = f"{given!r} has a NUL character: no store takes it for what it is"
-        raise ValueError(msg)
+        raise ValueError(f"{given!r} has a NUL character: no store takes it for what it is")
     if _has_steps(path):
         msg = f"{given!r} has a '.' or '..': say the name it stands for, since servers disagree about that"
         raise ValueError(msg)

@@ -30,18 +30,6 @@ if TYPE_CHECKING:
 else:
     _Guarded = object  # what is mixed in has no base, and knows what it is mixed into
 
-__all__ = [
-    "BY_SCHEME",
-    "GuardedAzureFileSystem",
-    "GuardedGCSFileSystem",
-    "GuardedLocalFileSystem",
-    "GuardedMemoryFileSystem",
-    "GuardedS3FileSystem",
-    "guard_protocol",
-    "guarded",
-    "unguard_protocol",
-]
-
 _ASYNC = ("asynchronous", "loop", "batch_size")
 _WRAPPED = {
     "s3": "s3fs.S3FileSystem",
@@ -75,7 +63,6 @@ class OnDisk(_Guarded):
 
     @property
     def fsid(self) -> Any:
-        """What this disk is known by."""
         return self.fs.fsid
 
     def _isfilestore(self) -> bool:
@@ -87,20 +74,15 @@ class OnDisk(_Guarded):
         return bool(is_there) or bool(self.mount.walk(self.guard.reads.existing(path, {})))
 
     def islink(self, path: str) -> bool:
-        """Whether a name is a symbolic link."""
         return bool(self.fs.islink(self.mount.paths.own(path)))
 
     def chmod(self, path: str, mode: int) -> Any:
-        """Set the permissions of a name."""
         return read_by(self, "chmod", path, mode)
 
     def link(self, src: str, dst: str, **kwargs: Any) -> Any:
         """Make another name for a file: a hard link.
 
-        Raises
-        ------
-        io.UnsupportedOperation
-            One of the names is guarded: its bytes could be changed through the other.
+        ``io.UnsupportedOperation``: one of them is guarded, and its bytes could be changed through the other.
         """
         self._refuse_links(src, dst)
         return self.fs.link(self.mount.paths.own(src), self.guard.written_as(dst), **kwargs)
@@ -156,15 +138,9 @@ def _is_wrapped_class_s(cls: Any, name: str) -> bool:
 
 
 class ByProtocol(_Guarded, metaclass=StandsFor):
-    """A guarded filesystem that takes the wrapped one's options as its own.
+    """A guarded filesystem that takes the wrapped one's options as its own."""
 
-    Attributes
-    ----------
-    wraps
-        Of :data:`_WRAPPED`.
-    """
-
-    wraps: ClassVar[str]
+    wraps: ClassVar[str]  # a key of _WRAPPED
 
     def __init__(self, *by_position: Any, **options: Any) -> None:
         own, others = split(named(self._class_to_wrap(), by_position, options))
@@ -204,12 +180,10 @@ class ByProtocol(_Guarded, metaclass=StandsFor):
 
     @classmethod
     def clear_instance_cache(cls) -> None:
-        """Forget the filesystems that were made, and the wrapped ones."""
         cls._class_to_wrap().clear_instance_cache()
         super().clear_instance_cache()
 
     def unstrip_protocol(self, name: str) -> str:
-        """Return the address of a name."""
         return f"{self._protocols()[0]}://{self._strip_protocol(name)}"
 
 
@@ -311,12 +285,8 @@ BY_SCHEME: dict[Any, type[GuardedFileSystem]] = {
 def guarded(url: str | os.PathLike[str], **options: Any) -> tuple[GuardedFileSystem, str]:
     """Return the guarded filesystem that an address means, and the path in it.
 
-    Parameters
-    ----------
-    url
-        A guarded address, or a plain one (``"s3://..."``, a local path), which means its guarded kind.
-    options
-        Of the mount and of the wrapped filesystem.
+    A plain address (``"s3://..."``, a local path) means its guarded kind. The options are of the mount and of
+    the wrapped filesystem.
     """
     url = os.fspath(url)
     protocol, separator, _ = url.partition("://")
@@ -335,24 +305,12 @@ _replaced: dict[str, type[AbstractFileSystem] | None] = {}
 def guard_protocol(protocol: str) -> None:
     """Make a plain protocol guarded in this process, for code that names it itself.
 
-    Parameters
-    ----------
-    protocol
-        ``"s3"``, ``"gs"``, ``"az"``, ``"file"``, ``"memory"``, or another name of theirs.
-
-    Raises
-    ------
-    ConfigError
-        It can't be guarded.
-
-    Notes
-    -----
-    Filesystems made before stay as they were. Only what goes through fsspec is guarded.
+    It is ``"s3"``, ``"gs"``, ``"az"``, ``"file"``, ``"memory"``, or another name of theirs; all else is a
+    ``ConfigError``. Filesystems made before stay as they were. Only what goes through fsspec is guarded.
     """
     if protocol not in _PLAIN:
         known = ", ".join(sorted(_PLAIN))
-        msg = f"{protocol!r} can't be guarded: choose one of {known}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{protocol!r} can't be guarded: choose one of {known}")
     if registry.get(protocol) is not _PLAIN[protocol]:
         _replaced[protocol] = registry.get(protocol)
     fsspec.register_implementation(protocol, _PLAIN[protocol], clobber=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,19 +19,10 @@ from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.bulk import waited_for
 from putifabsent.fsspec_plugin.delegation import in_both_colours, refuse_signed_write
 from putifabsent.fsspec_plugin.paths import each_of, hide, is_state
-from putifabsent.fsspec_plugin.steps import Call, Either
+from putifabsent.fsspec_plugin.steps import Call, Either, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-    from putifabsent.fsspec_plugin.steps import Steps
-
-__all__ = [
-    "cat", "cat_file", "cat_ranges", "checksum", "created", "du", "exists", "expand_path", "expanding",
-    "find", "glob", "info", "invalidate_cache", "isdir", "isfile", "literally", "ls", "modified", "read_by",
-    "sign", "size", "ukey", "walk", "walk_async",
-]  # fmt: skip
 
 # --- one name
 
@@ -56,10 +48,7 @@ def info(fs: GuardedFileSystem, path: str, **kwargs: Any) -> Steps[Any]:
 def exists(fs: GuardedFileSystem, path: str, **kwargs: Any) -> Steps[bool]:
     """Whether a name is there; a guarded one that is not published yet is published by the way.
 
-    Raises
-    ------
-    OSError
-        It can't be known: of a guarded name an error is no absence.
+    ``OSError``: it can't be known. Of a guarded name an error is no absence.
     """
     return (yield from fs.guard.reads.existing(path, kwargs))
 

@@ -15,22 +15,20 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Described, Describes, Found, Got
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.paths import each_of, hide, is_state, renamed
-from putifabsent.fsspec_plugin.steps import Call, Decide, Either
+from putifabsent.fsspec_plugin.steps import Call, Decide, Either, Steps
 from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.mount import Mount
-    from putifabsent.fsspec_plugin.steps import Steps
+    from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.reading import Located
@@ -41,8 +39,6 @@ _REQUESTS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": 
 _UNANSWERED = object()
 _GONE_FOR = 600.0
 """Seconds for which nobody asks again for a key that was gone: each listing of a folder would."""
-
-__all__ = ["Details", "Reads"]
 
 
 class Reads:
@@ -116,7 +112,6 @@ class Reads:
         return True
 
     def being_a_file(self, path: str) -> Steps[bool]:
-        """Say whether a name is a file's."""
         if self.plainly(path):
             return bool((yield from self._plain("isfile", path, (), {})))
         try:
@@ -128,12 +123,7 @@ class Reads:
     def seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
         """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.
 
-        Raises
-        ------
-        FileNotFoundError
-            It is guarded, and not there.
-        OutcomeUnknown
-            It can't be known.
+        ``FileNotFoundError``: it is guarded, and not there; ``OutcomeUnknown``: it can't be known.
         """
         salts = self._guard.salts
         if salts is not None and (salted := salts.name_of(path)) is not None:
@@ -269,8 +259,8 @@ class Reads:
         details_of = {self._mount.paths.full(each["name"]): each for each in listed}
         has_state = f"{root}/{STATE_FOLDER}" in details_of
         shown = dict(hide(details_of, root))
-        if self._mount.arbiter is not None:
-            shown, _ = yield from self._merged(root, shown, None, {root: has_state})
+        if (arbiter := self._mount.arbiter) is not None:
+            shown, _ = yield from self._merged(root, arbiter, shown, None, {root: has_state})
         if rules is not None and view is not None:
             yield from rules.viewed(view, shown)
         if missing is not None and not shown:
@@ -320,36 +310,25 @@ class Reads:
         keys = {name: detail for name, detail in found.items() if is_state(name)}
         self._forget_keys(keys)
         shown = hide(found, root)
-        if self._mount.arbiter is None:
+        if (arbiter := self._mount.arbiter) is None:
             return dict(shown), []
         has_state = {name.rpartition(f"/{STATE_FOLDER}/")[0] for name in keys}
         names = [*shown, *(of.name for of in map(placed, keys) if of is not None and of.name is not None)]
         folders = {name.rpartition("/")[0] for name in names if name.startswith(f"{root.rstrip('/')}/")}
         folders |= has_state | {root}
-        return (
-            yield from self._merged(root, shown, keys, {each: each in has_state for each in sorted(folders)})
-        )
+        searched = {each: each in has_state for each in sorted(folders)}
+        return (yield from self._merged(root, arbiter, shown, keys, searched))
 
     # What both have in common
 
     def _merged(
-        self, root: str, shown: Details, below: Details | None, folders: dict[str, bool]
+        self, root: str, arbiter: Arbiter, shown: Details, below: Details | None, folders: dict[str, bool]
     ) -> Steps[tuple[Details, list[Sighting]]]:
         """Return what is shown, without what has ended, and with what lives; and what the arbiter knows.
 
-        Parameters
-        ----------
-        root
-            What was listed.
-        shown
-            The plain names.
-        below
-            The arbiter's keys below the root, if they were listed, too.
-        folders
-            Those in which the names lie, and whether each has a state folder in it.
+        ``shown`` are the plain names in what was listed, ``root``; ``below`` the arbiter's keys there, if
+        they were listed, too. ``folders`` are those of the names, and whether each has a state folder in it.
         """
-        arbiter = self._mount.arbiter
-        assert arbiter is not None  # noqa: S101 - who has none lists as the wrapped filesystem does
         keys: Details = dict(below or {})
         searched: list[str] = []
         for folder, has_state in folders.items():

@@ -11,14 +11,15 @@ import errno
 import os
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Found
+from putifabsent.backends.base import Absent, Found
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.errors import Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.shim.create import age_of
@@ -27,67 +28,37 @@ from putifabsent.shim.formats.hudi_layout import refuse_move
 from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
-from putifabsent.shim.names import Role
+from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from putifabsent.backends.base import Absent
-    from putifabsent.errors import Holder
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
-    from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Admission", "Remote", "Taken"]
 
 
 class Admission(NamedTuple):
-    """What a plain write is, for who does it by itself.
+    """What a plain write is, for who does it by itself."""
 
-    Attributes
-    ----------
-    guarded
-        It is a create, and nobody is known to hold the name: :meth:`Remote.create_as` decides.
-    at
-        Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
-    also
-        A regular expression, for all of a path. What it matches is admitted just so: the slices in the same
-        folder of an instant that is this session's. None: nothing else is.
-    """
-
-    guarded: bool
+    guarded: bool  # it is a create, and nobody is known to hold the name: :meth:`Remote.create_as` decides
+    # Where it is to be written instead, under a salt of the session's; None: under its name, or not at all.
     at: str | None = None
+    # A regular expression, for all of a path. What it matches is admitted just so: the slices in the same
+    # folder of an instant that is this session's. None: nothing else is.
     also: str | None = None
 
 
 class Taken(NamedTuple):
-    """What became of asking for a turn.
+    """What became of asking for a turn."""
 
-    Attributes
-    ----------
-    turn
-        What it is called; None: it was not taken.
-    behind
-        Who is to be waited for, in words.
-    """
-
-    turn: str | None
-    behind: str | None = None
+    turn: str | None  # what it is called; None: it was not taken
+    behind: str | None = None  # who is to be waited for, in words
 
 
 class Remote:
-    """Answers other processes for a mount.
-
-    Parameters
-    ----------
-    fs
-        The filesystem whose mount it is.
-    """
+    """Answers other processes for a filesystem's mount."""
 
     def __init__(self, fs: GuardedFileSystem) -> None:
         self._fs = fs
@@ -97,21 +68,9 @@ class Remote:
     def admit(self, path: str, *, overwrite: bool = False) -> Admission:
         """Say what a plain write to ``path`` is; of an instant with a ledger, it is this session's then.
 
-        Parameters
-        ----------
-        path
-            The name.
-        overwrite
-            Whether the writer asks to overwrite: :meth:`create_as` says where that means something.
-
-        Raises
-        ------
-        NameTaken
-            It is guarded, and another creation holds it.
-        Fenced
-            It belongs to an instant of another session.
-        ConfigError
-            A Hudi table would be upgraded by it, or downgraded.
+        Where ``overwrite`` means something, :meth:`create_as` says. ``NameTaken``: it is guarded, and another
+        creation holds it. ``Fenced``: it belongs to an instant of another session. ``ConfigError``: a Hudi
+        table would be upgraded by it, or downgraded.
         """
         if overwrite:
             self._refuse_move(path)
@@ -149,26 +108,13 @@ class Remote:
     def create_as(self, path: str, value: bytes, creation_token: str, *, overwrite: bool = False) -> bool:
         """Create a guarded name under a token of the caller's; False, and nothing is written: it is not one.
 
+        The token is a UUID of this call alone: whoever hears no answer asks by it, and never calls with it
+        again.
+
         A name that commands of its format overwrite on purpose is removed first, if ``overwrite`` says that
         this is one, and the bytes differ. Between the two requests the name is missing: if another creates it
-        then, this fails as every creation does.
-
-        Parameters
-        ----------
-        path
-            The name.
-        value
-            Its bytes.
-        creation_token
-            A UUID of this call alone: whoever hears no answer asks by it, and never calls again with it.
-        overwrite
-            Whether the writer asks to overwrite. It means nothing where no command of the name's format does:
-            by default Hadoop's creates ask for it all.
-
-        Raises
-        ------
-        NameTaken, OutcomeUnknown, Fenced, OSError
-            As for every creation.
+        then, this fails as every creation does. It means nothing where no command of the name's format
+        overwrites: by default Hadoop's creates ask for it all.
         """
         token = _checked(creation_token)
         name = self._promoted(path)
@@ -201,14 +147,8 @@ class Remote:
         A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name. A call
         that comes twice, through a proxy that repeats it, is answered both times that it is done.
 
-        Raises
-        ------
-        FileNotFoundError
-            The source is not there, and this creation does not hold the name.
-        FileExistsError, IsADirectoryError
-            Nothing guards the name, and there is one.
-        ConfigError
-            As for :meth:`admit`.
+        ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
+        ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.
         """
         token = _checked(creation_token)
         self._refuse_move(path)
@@ -241,14 +181,9 @@ class Remote:
 
         A name that nothing guards has no creation: of a file that was moved there nobody can tell.
 
-        Raises
-        ------
-        NameTaken
-            Another creation holds the name. Its ``age`` is known where the store can tell it: only a holder
-            that is older than the caller's creation proves that this one lost; else it may have won, and its
-            name have been read, deleted and created again.
-        OutcomeUnknown
-            As for ``resolve``.
+        ``NameTaken``: another creation holds the name. Its ``age`` is known where the store can tell it: only
+        a holder that is older than the caller's creation proves that this one lost; else it may have won, and
+        its name have been read, deleted and created again.
         """
         if self._promoted(path) is None:
             return None
@@ -272,21 +207,8 @@ class Remote:
     def removed(self, path: str, *, recursive: bool) -> bool:
         """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.
 
-        Parameters
-        ----------
-        path
-            The name.
-        recursive
-            With all that is below it.
-
-        Raises
-        ------
-        FileNotFoundError
-            It is not there, and the store is one that says so.
-        Fenced
-            A ledger says that it is not this session's to remove.
-        ValueError
-            All below a name that could be a pattern as well: it would take others along.
+        ``FileNotFoundError``: it is not there, and the store is one that says so. ``Fenced``: a ledger says
+        that it is another session's. ``ValueError``: all below a name that could be a pattern as well.
         """
         if self._guard.removals.plainly(path, recursive=recursive):
             self._mount.walk(self._guard.removals.before_plainly(path, recursive=recursive))
@@ -305,25 +227,11 @@ class Remote:
     ) -> Taken:
         """Try to take a table's turn; the caller keeps what it is called.
 
-        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it.
+        Nobody waits here: a holder whose signs of life had to wait behind that would be broken by it. What
+        ``begins`` in it does not begin while others are under way that write the same.
 
-        Parameters
-        ----------
-        table
-            Its folder.
-        creation_token
-            A UUID of the caller's: the same call again is answered with the same turn, while that is held.
-        thread
-            Which of the session's threads asks.
-        lease
-            Seconds without a sign of life after which others may break it.
-        begins
-            What is begun in it: not while others are under way that write the same.
-
-        Raises
-        ------
-        OutcomeUnknown
-            It may have been taken. Ask again, or let it be broken after the lease.
+        The same call again, with the same UUID, is answered with the same turn, while that is held. After
+        ``lease`` seconds without a sign of life others may break it. ``OutcomeUnknown``: it may be taken.
         """
         name, token = self._of_turns(table), _checked(creation_token)
         turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token, begins=begins))
@@ -331,17 +239,17 @@ class Remote:
 
     def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""
-        held = _turn_called(turn)
-        name = self._of_turns(table, held)
-        beat = partial(turns.beat, turn=held, creation=self._mount.looker(name), clock=time.monotonic)
-        return bool(self._mount.run(self._guard.ledgers.using(name, beat)))
+        return self._of_a_turn(table, turn, partial(turns.beat, clock=time.monotonic))
 
     def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
+        return self._of_a_turn(table, turn, turns.release)
+
+    def _of_a_turn(self, table: str, turn: str, call: Callable[..., Protocol[bool]]) -> bool:
         held = _turn_called(turn)
         name = self._of_turns(table, held)
-        release = partial(turns.release, turn=held, creation=self._mount.looker(name))
-        return bool(self._mount.run(self._guard.ledgers.using(name, release)))
+        using = partial(call, turn=held, creation=self._mount.looker(name))
+        return bool(self._mount.run(self._guard.ledgers.using(name, using)))
 
     @contextmanager
     def in_turn(self, path: str, turn: str) -> Iterator[None]:
@@ -354,13 +262,10 @@ class Remote:
             with_turns(before)
 
     def _promoted(self, path: str) -> Name | None:
-        name: Name | None = self._mount.walk(self._guard.promoting(path))
-        return name
+        return self._mount.walk(self._guard.promoting(path))
 
     def _of_turns(self, table: str, held: TurnName | None = None) -> Name:
-        ledgers = self._guard.ledgers
-        name: Name = self._mount.walk(ledgers.table_for_turns(self._mount.paths.full(table), held))
-        return name
+        return self._mount.walk(self._guard.ledgers.table_for_turns(self._mount.paths.full(table), held))
 
 
 def _aged(holder: Holder, path: str) -> Protocol[Holder]:
@@ -382,5 +287,4 @@ def _checked(token: str) -> str:
     with suppress(ValueError):
         if str(uuid.UUID(token)) == token:
             return token
-    msg = f"the creation's token must be a UUID, in small letters, not {token!r}"
-    raise ValueError(msg)
+    raise ValueError(f"the creation's token must be a UUID, in small letters, not {token!r}")

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.fsspec_plugin.paths import each_of, is_state
-from putifabsent.fsspec_plugin.steps import Call, Decide, Together
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps, Together
 from putifabsent.shim.agreement import state_of_record
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
-from putifabsent.shim.names import states_at
+from putifabsent.shim.names import Name, states_at
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Walk
 
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.mount import Mount
-    from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.names import Name
-
-__all__ = ["Removals"]
+    from putifabsent.shim.arbiter import Arbiter
 
 
 class Removals:
@@ -49,12 +46,7 @@ class Removals:
         """Refuse to remove a guarded name, or a folder, of a table that another arbiter decides about.
 
         Of a folder that the store removes the table is looked at that it is, or is a part of, and none below
-        it; an arbiter's mount finds all of them when it lists what it removes.
-
-        Raises
-        ------
-        ConfigError
-            There is another record; it names both.
+        it; an arbiter's mount finds all of them when it lists what it removes. ``ConfigError`` names both.
         """
         policy = self._mount.policy
         for full in self._mount.paths.all_full(path):
@@ -125,12 +117,8 @@ class Removals:
     def freed(self, path: str, *, last: bool = False) -> Steps[bool]:
         """Free what lies under this very name; ``last`` as for :meth:`removing_file`.
 
-        Raises
-        ------
-        FileNotFoundError
-            It is not there, and the store is one that says so.
-        Fenced
-            Its format's rules say that it is not this session's to remove.
+        ``FileNotFoundError``: it is not there, and the store is one that says so. ``Fenced``: its format's
+        rules say that it is not this session's to remove.
         """
         arbiter = self._mount.arbiter
         full = self._mount.paths.full(path)
@@ -150,13 +138,11 @@ class Removals:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         last = last or (yield Decide(is_lowest(name)))
         if (yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)):
-            yield from self._forgetting_before(name)
+            yield from self._forgetting_before(name, arbiter)
         return True
 
-    def _forgetting_before(self, name: Name) -> Steps[None]:
+    def _forgetting_before(self, name: Name, arbiter: Arbiter) -> Steps[None]:
         """Have the arbiter forget the numbers before one that it has forgotten: they may have gone later."""
-        arbiter = self._mount.arbiter
-        assert arbiter is not None  # noqa: S101 - who has none keeps nothing of what is removed
         is_forgotten = True
         while is_forgotten and name.series is not None and name.series.predecessors:
             # They are one identity's: what is kept of the first is all that is kept of the others.
@@ -193,7 +179,7 @@ class Removals:
         listed = yield Call("find", (self._mount.paths.own(path),))
         objects = {self._mount.paths.full(each) for each in listed}
         yield from self._mount.looking(sorted(filter(None, map(state_of_record, objects))), once=True)
-        yield from self._removing_ledgers(path, objects, {each.name for each in sightings})
+        yield from self._removing_ledgers(path, arbiter, objects, {each.name for each in sightings})
         # What lives and is not shown has lost its bytes: each listing would ask for them again.
         known = {
             each.name
@@ -222,10 +208,10 @@ class Removals:
             if entry.name.endswith("/") and not is_state(entry.name.rstrip("/")):
                 yield Decide(removed(entry.name))
 
-    def _removing_ledgers(self, path: str, objects: set[str], known: set[str]) -> Steps[None]:
+    def _removing_ledgers(
+        self, path: str, arbiter: Arbiter, objects: set[str], known: set[str]
+    ) -> Steps[None]:
         """Remove the ledgers of tables that are gone: what they say must not come back with the next ones."""
-        arbiter = self._mount.arbiter
-        assert arbiter is not None  # noqa: S101 - who has none removes as the wrapped filesystem does
         root = self._mount.paths.full(path)
         self._guard.forget_below(root)
         records = [name for each in sorted(objects | known) if (name := record_at(each)) is not None]

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.backends.base import Holder
 from putifabsent.errors import Fenced
 from putifabsent.fsspec_plugin.paths import renamed
-from putifabsent.fsspec_plugin.steps import Call, Decide
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats import hudi_salt
 from putifabsent.shim.formats.hudi import step_of
-from putifabsent.shim.ledger.facts import Opened
+from putifabsent.shim.ledger.facts import Completion, Opened
 from putifabsent.shim.reading import Located
 
 if TYPE_CHECKING:
@@ -29,33 +29,23 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.hudi import Hudi
     from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.fsspec_plugin.reads import Details
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
     Owner = Opened | Completion | None
 
-__all__ = ["Salts"]
-
 _log = logging.getLogger(__name__)
 
 
 class Salts:
-    """Knows which file lies under a recorded name.
-
-    Attributes
-    ----------
-    keeps
-        Whether instants have salts, too.
-    """
+    """Knows which file lies under a recorded name."""
 
     def __init__(self, mount: Mount, guard: Guard, rules: Hudi) -> None:
         self._mount = mount
         self._guard = guard
         self._rules = rules
-        self.keeps = mount.options.salt == "keep-both"
+        self.keeps = mount.options.salt == "keep-both"  # instants have salts, too
         if self.keeps:
             _log.warning(
                 "salt='keep-both': Hudi's instants are not unique in this mount. Where several sessions "
@@ -88,7 +78,6 @@ class Salts:
         return name._replace(path=path, identity=path, guarded=True)
 
     def promoted(self, name: Name) -> Name:
-        """Return what is created when ``name`` is."""
         if self.recorded(name.path) is None:
             return name
         return self._mount.policy.classify(self.written_as(name.path))
@@ -175,18 +164,14 @@ class Salts:
     # Listing
 
     def shown(self, path: str, found: Details) -> Steps[Details]:
-        """Show each recorded name once, with the details of the file that counts; instants behind the others.
+        """Show each recorded name found below ``path`` once, with the details of the file that counts.
 
-        Parameters
-        ----------
-        path
-            What was listed.
-        found
-            All that was found.
+        Instants come behind the others.
         """
         groups: dict[str, list[str]] = {}
         for each in found:
-            groups.setdefault(self._shown_as(each), []).append(each)
+            recorded = hudi_salt.recorded(each)
+            groups.setdefault(each if self.recorded(recorded) is None else recorded, []).append(each)
         shown: Details = {}
         for recorded, there in groups.items():
             counting: str | None = there[0]
@@ -198,10 +183,6 @@ class Salts:
             shown[recorded] = found[counting] if counting == recorded else renamed(found[counting], recorded)
         name = self.name_of(path)
         return shown if not self.keeps or (name and self._is_instant(name)) else self._in_order(shown)
-
-    def _shown_as(self, path: str) -> str:
-        recorded = hudi_salt.recorded(path)
-        return recorded if self.recorded(recorded) is not None else path
 
     def _in_order(self, found: Details) -> Details:
         """Show instants behind all else, in their order; each with its ``salt``."""
@@ -217,10 +198,7 @@ class Salts:
     def freed(self, name: Name) -> Steps[bool]:
         """Free a recorded name: remove what this session may remove of what lies under it.
 
-        Raises
-        ------
-        Fenced
-            It is another session's.
+        ``Fenced``: it is another session's.
         """
         if self.keeps:
             # What is read under a name is what is removed by it: nobody says whose the rest is.

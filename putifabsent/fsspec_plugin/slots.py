@@ -22,42 +22,32 @@ import os
 import posixpath
 import threading
 import time
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import Absent, Refused
+from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed, PutOutcome, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin.mount import Cache
-from putifabsent.fsspec_plugin.steps import Aside, Decide
-from putifabsent.shim.formats.hudi_sets import Inserts, Part, meet
+from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
+from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, meet
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Get, List, Pause, Put
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from datetime import datetime
-    from types import TracebackType
 
     from typing_extensions import Self
 
-    from putifabsent.backends.base import Creation, Entry, Got, Listed, PutOutcome
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.steps import Steps
-    from putifabsent.shim.formats.hudi_sets import WriteSet
-    from putifabsent.shim.requests import Protocol
 
-__all__ = ["LIFELESS", "Asker", "Slot", "Slots", "Waiter", "Watch", "queue_of"]
-
-LIFELESS = 60.0
-"""Seconds without a new entry after which its waiter is taken for dead."""
+LIFELESS = 60.0  # seconds without a new entry after which its waiter is taken for dead
 
 _WRITTEN_EACH = 15.0
 _DIGITS = 10
-_REST = 600.0
-"""Seconds for which nothing is removed where that was refused."""
+_REST = 600.0  # seconds for which nothing is removed where that was refused
 
-_MOVES = 8
-"""So often one who comes takes another place, behind others that have come at the same time."""
+_MOVES = 8  # so often one who comes takes another place, behind others that have come at the same time
 
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there. Behind so many others they are as long from the first."""
@@ -75,13 +65,7 @@ _MAY_NOT_DELETE = (
 
 
 class Watch:
-    """Files that somebody writes again and again while he lives, as a watcher sees them by its own clock.
-
-    Parameters
-    ----------
-    clock
-        Seconds that only go on.
-    """
+    """Files that somebody writes again and again while he lives, as a watcher sees them by its own clock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -97,25 +81,15 @@ class Watch:
 
 
 class Waiter(NamedTuple):
-    """Somebody who waits, as its entry says.
+    """Somebody who waits, as its entry says."""
 
-    Attributes
-    ----------
-    session, thread
-        Whose it is; empty: its entry is gone, or says nothing.
-    wants
-        What it is about to write.
-    behind
-        The entries that it saw before its own.
-    after
-        The number of the ledger's last record when it came; None: it did not look.
-    """
-
+    # session, thread: whose it is; empty: its entry is gone, or says nothing.
     session: str = ""
     thread: str = ""
+    # What it is about to write.
     wants: WriteSet = {}  # noqa: RUF012 - nobody changes it
-    behind: frozenset[str] = frozenset()
-    after: int | None = None
+    behind: frozenset[str] = frozenset()  # the entries that it saw before its own
+    after: int | None = None  # the number of the ledger's last record when it came; None: it did not look
 
 
 class Asker(NamedTuple):
@@ -154,13 +128,7 @@ def queue_of(state: str) -> str:
 
 
 class Slots:
-    """The queues of a mount's tables.
-
-    Parameters
-    ----------
-    clock
-        Seconds that only go on.
-    """
+    """The queues of a mount's tables; ``clock`` tells seconds that only go on."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -379,27 +347,12 @@ class Slot:
     doing work that is refused when it is done; so do Hudi's writers on Spark that wait (``tower``), but
     for those whose commits have begun. It is advice: it keeps nobody from writing.
 
-    Parameters
-    ----------
-    table
-        Its folder, of any format.
-    partitions
-        The folders in it that are written, with all in them, such as ``["day=2026-01-01"]``; None: any of
-        them.
-    timeout
-        Seconds to wait; by default the mount's ``deadline``.
+    The table is a folder, of any format. ``partitions`` are those in it that are written, with all in them,
+    such as ``["day=2026-01-01"]``; None: any of them. ``timeout`` is in seconds; by default the mount's
+    ``deadline``.
 
-    Raises
-    ------
-    FileNotFoundError
-        When entered: the folder is not there, and the store has folders.
-    TimeoutError
-        When entered: others wanted to write the same all the time.
-
-    Attributes
-    ----------
-    table
-        Its folder.
+    When it is entered, ``FileNotFoundError``: the folder is not there, and the store has folders;
+    ``TimeoutError``: others wanted to write the same all the time.
     """
 
     def __init__(self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float) -> None:
@@ -432,20 +385,15 @@ class Slot:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._guard.mount.walk(self._leaving())
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._guard.mount.walk_async(self._leaving())
 
     def _enter(self) -> None:
         if self._is_entered:
-            msg = f"this slot of {self.table} is held already: ask fs.slot for another one"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"this slot of {self.table} is held already: ask fs.slot for another one")
         self._is_entered = True
 
     def _taking(self) -> Steps[None]:
@@ -513,12 +461,10 @@ def _set_of(table: str, partitions: Iterable[str] | None) -> WriteSet:
     if partitions is None:
         return None
     if isinstance(partitions, str):
-        msg = f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]"
-        raise TypeError(msg)
+        raise TypeError(f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]")
     found = {_folder_in(table, each): Part(None) for each in partitions}
     if not found:
-        msg = "partitions is empty: leave it out for a slot of the whole table"
-        raise ValueError(msg)
+        raise ValueError("partitions is empty: leave it out for a slot of the whole table")
     return None if "" in found else found
 
 
@@ -526,8 +472,7 @@ def _folder_in(table: str, partition: str) -> str:
     """Return a folder as :mod:`hudi_sets` has it; empty: it is the whole table."""
     inside = posixpath.normpath(f"{partition}/".removeprefix(f"{table}/").strip("/"))
     if inside.split("/")[0] == ".." or "://" in partition:
-        msg = f"{partition!r} is not in {table}: give its name from there, such as 'day=1'"
-        raise ValueError(msg)
+        raise ValueError(f"{partition!r} is not in {table}: give its name from there, such as 'day=1'")
     return "" if inside == "." else f"{inside}/"
 
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Aside", "Ask", "Call", "Decide", "Either", "Step", "Steps", "Together"]
-
 T = TypeVar("T")
 
 

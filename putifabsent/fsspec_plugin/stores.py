@@ -6,65 +6,38 @@ Each client library is imported where its store is made.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from putifabsent.backends.base import ConditionalCopy
+from putifabsent.backends.base import ConditionalCopy, Store
 from putifabsent.backends.circuit_breaker import RestingLock
-from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
-from putifabsent.backends.registries import Lock
+from putifabsent.backends.probe import CREATES, NEEDED, Verdict, verdicts_for
+from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import Terms
-from putifabsent.shim.arbiter import Balloting, Claiming, Locking
+from putifabsent.shim.arbiter import Arbiter, Balloting, Claiming, Locking
 from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
 from putifabsent.shim.schemes import KINDS, SCHEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from fsspec.spec import AbstractFileSystem
 
-    from putifabsent.backends.base import Store
-    from putifabsent.backends.probe import Verdict
-    from putifabsent.backends.registries import Claims
-    from putifabsent.shim.arbiter import Arbiter
-
     Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
-
-__all__ = [
-    "arbiter_of",
-    "copies_safely",
-    "kind_of",
-    "place_of",
-    "registry_of",
-    "rely_on",
-    "store_like",
-    "store_of",
-    "terms_of",
-    "unordered",
-    "verdicts_of",
-]
 
 _COPY = "copy"
 
 
 def kind_of(fs: AbstractFileSystem) -> str:
-    """Return the kind of store behind ``fs``.
-
-    Raises
-    ------
-    ConfigError
-        There is none that could be guarded.
-    """
+    """Return the kind of store behind ``fs``; ``ConfigError``, if there is none that could be guarded."""
     protocols = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
     for protocol in protocols:
         if protocol in KINDS:
             return KINDS[protocol]
     known = ", ".join(sorted(set(KINDS)))
-    msg = f"{type(fs).__name__} ({protocols[0]}://) can't be guarded: this version wraps {known}"
-    raise ConfigError(msg)
+    raise ConfigError(f"{type(fs).__name__} ({protocols[0]}://) can't be guarded: this version wraps {known}")
 
 
 def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float) -> Store:
@@ -94,12 +67,7 @@ def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float
 def store_like(remade: Remade, **more: Any) -> Store:
     """Make another such store, whose client is its own and answers whoever waits for it, in any thread.
 
-    Parameters
-    ----------
-    remade
-        The wrapped filesystem's class, its options, and the deadline.
-    more
-        Further options of the client's.
+    ``remade`` is the wrapped filesystem's class, its options, and the deadline; ``more`` are further options.
     """
     wrapped, options, deadline = remade
     own = {**options, "asynchronous": False, "loop": None, "skip_instance_cache": True, **more}
@@ -112,10 +80,7 @@ def store_like(remade: Remade, **more: Any) -> Store:
 def registry_of(arbiter: str) -> Claims | Lock | None:
     """Return the registry that an arbiter queries, if it has an address. No request is sent yet.
 
-    Raises
-    ------
-    ConfigError
-        What is wrong with the address, without its credentials.
+    ``ConfigError`` says what is wrong with the address, without its credentials.
     """
     if "://" not in arbiter:
         return None
@@ -150,12 +115,8 @@ def unordered(arbiter: str, name: str) -> ConfigError:
 def terms_of(arbiter: Arbiter, state: str) -> Terms:
     """Return what all mounts of the table with this state must have in common.
 
-    A registry is queried for its identity.
-
-    Raises
-    ------
-    ConfigError, OSError
-        The registry is not there, or not what it must be; or it can't be reached.
+    A registry is queried for its identity. ``ConfigError``, ``OSError``: it is not there, or not what it must
+    be; or it can't be reached.
     """
     if isinstance(arbiter, Claiming):
         return Terms(
@@ -193,26 +154,10 @@ def _this_process() -> str:
 
 
 def rely_on(arbiter: str, needs: Sequence[str], store: Store, folder: str, remade: Remade) -> None:
-    """Find out whether the store does what its arbiter rests on.
+    """Find out whether the store does what its arbiter rests on, its ``needs``; else ``UnsafeStore``.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    needs
-        The operations that it rests on.
-    store
-        What it is going to rely on.
-    folder
-        An existing folder of the store, in which a probe may write.
-    remade
-        What makes another such store, whose client has room for a race: the wrapped filesystem's class, its
-        options, and the deadline.
-
-    Raises
-    ------
-    UnsafeStore
-        A probe found that it doesn't.
+    ``arbiter`` is the mount's option; ``folder`` is there, and the probe may write in it; ``remade`` makes
+    another such store, whose client has room for a race.
     """
     if _wants_probe(arbiter, store):
         check(arbiter, verdicts_of(store, folder, remade, needs), store.endpoint() or store.kind)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from collections.abc import Iterable
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -21,30 +22,15 @@ from putifabsent.shim.counts import Counts
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Request
 
-__all__ = [
-    "MANY_ROUNDS",
-    "METRICS",
-    "Instruments",
-    "instruments",
-    "is_loaded",
-    "log",
-    "observe",
-    "observe_wait",
-]
-
 log = logging.getLogger(__name__)
 
-METRICS = "opentelemetry.metrics"
-"""Whoever sets a meter provider has imported it."""
+METRICS = "opentelemetry.metrics"  # whoever sets a meter provider has imported it
 
-MANY_ROUNDS = 5
-"""Whoever stands for a name so often meets others all the time, and waits more than it asks."""
+MANY_ROUNDS = 5  # whoever stands for a name so often meets others all the time, and waits more than it asks
 
 
 def observe(
@@ -56,22 +42,10 @@ def observe(
     *,
     listens: bool,
 ) -> None:
-    """Say what came of a protocol, to whoever listens.
+    """Say what came of a protocol, to whoever listens; where nobody does, an unknown outcome alone is told.
 
-    Parameters
-    ----------
-    arbiter
-        What decides beside the store; None: the store itself does.
-    requests
-        What the protocol has requested.
-    began
-        When, by :func:`time.perf_counter`.
-    creates
-        The name that it was to create; None: it was no creation.
-    error
-        What it raised.
-    listens
-        Whether anybody does; if not, an unknown outcome alone is told.
+    ``began`` is by :func:`time.perf_counter`; ``creates`` is the name that it was to create, if it was a
+    creation; ``error`` is what it raised.
     """
     seconds = perf_counter() - began
     unknown = None if error is None or creates is None else unknown_of(error)
@@ -129,10 +103,21 @@ _ARBITER = "putifabsent.arbiter"
 _KIND = "putifabsent.request.kind"
 _OUTCOME = "putifabsent.creation.outcome"
 
+_COUNTERS = {
+    "requests": ("{request}", "Requests to stores and registries."),
+    "pauses": ("{pause}", "Back-offs before something was sent or looked at again."),
+    "rounds": ("{round}", "Goes at a decision; one for a creation that meets nobody."),
+    "helps": ("{creation}", "Creations of others that were carried on."),
+    "creations": ("{creation}", "Creations, by what came of them."),
+}
 # Seconds: for one commit of another's, or several.
 _WAITS = (1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 # Seconds. A creation in memory takes 0.0001, on S3 0.01 to 0.1; 30 is the deadline.
 _BOUNDARIES = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_DURATIONS = {
+    "creation": ("How long creations take.", _BOUNDARIES),
+    "queue": ("How long writers wait for others' commits before they begin one.", _WAITS),
+}
 
 
 def is_loaded() -> bool:
@@ -151,52 +136,28 @@ class Instruments:
 
     def __init__(self, api: Any) -> None:
         meter = api.get_meter("putifabsent", __version__)
-        self._requests = meter.create_counter(
-            "putifabsent.requests", "{request}", "Requests to stores and registries."
-        )
-        self._pauses = meter.create_counter(
-            "putifabsent.pauses", "{pause}", "Back-offs before something was sent or looked at again."
-        )
-        self._rounds = meter.create_counter(
-            "putifabsent.rounds", "{round}", "Goes at a decision; one for a creation that meets nobody."
-        )
-        self._helps = meter.create_counter(
-            "putifabsent.helps", "{creation}", "Creations of others that were carried on."
-        )
-        self._creations = meter.create_counter(
-            "putifabsent.creations", "{creation}", "Creations, by what came of them."
-        )
-        self._duration = meter.create_histogram(
-            "putifabsent.creation.duration",
-            "s",
-            "How long creations take.",
-            explicit_bucket_boundaries_advisory=_BOUNDARIES,
-        )
-
-        self._waits = meter.create_histogram(
-            "putifabsent.queue.duration",
-            "s",
-            "How long writers wait for others' commits before they begin one.",
-            explicit_bucket_boundaries_advisory=_WAITS,
-        )
+        self._counters = {
+            name: meter.create_counter(f"putifabsent.{name}", *about) for name, about in _COUNTERS.items()
+        }
+        self._durations = {
+            name: meter.create_histogram(
+                f"putifabsent.{name}.duration", "s", about, explicit_bucket_boundaries_advisory=boundaries
+            )
+            for name, (about, boundaries) in _DURATIONS.items()
+        }
 
     def wait(self, arbiter: str, seconds: float) -> None:
-        """Measure for how long somebody was in a queue."""
-        self._waits.record(seconds, {_ARBITER: arbiter})
+        self._durations["queue"].record(seconds, {_ARBITER: arbiter})
 
     def add(self, arbiter: str, counts: Counts, outcome: str | None, seconds: float) -> None:
         """Count what a protocol's run has cost; with an ``outcome`` it was a creation."""
         by = {_ARBITER: arbiter}
         for kind, number in counts.requests.items():
-            self._requests.add(number, {**by, _KIND: kind})
-        for counter, number in (
-            (self._pauses, counts.pauses),
-            (self._rounds, counts.rounds),
-            (self._helps, counts.helps),
-        ):
-            if number:
-                counter.add(number, by)
+            self._counters["requests"].add(number, {**by, _KIND: kind})
+        for name in ("pauses", "rounds", "helps"):
+            if number := getattr(counts, name):
+                self._counters[name].add(number, by)
         if outcome is not None:
             ended = {**by, _OUTCOME: outcome}
-            self._creations.add(1, ended)
-            self._duration.record(seconds, ended)
+            self._counters["creations"].add(1, ended)
+            self._durations["creation"].record(seconds, ended)

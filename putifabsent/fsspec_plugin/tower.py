@@ -18,26 +18,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.slots import LIFELESS, Asker, Slots, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, List
+from putifabsent.shim.requests import Get, List, Protocol
 from putifabsent.timeline.files import content_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from putifabsent.backends.base import Creation, Entry, Got, Listed
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Opened, State
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Begins", "Tower"]
 
 _log = logging.getLogger(__name__)
 
@@ -57,32 +52,18 @@ _LIFELESS = 120.0
 
 
 class Begins(NamedTuple):
-    """What somebody is about to begin.
+    """What somebody is about to begin."""
 
-    Attributes
-    ----------
-    clusters
-        Whether it is a clustering, whose plan may be of any file group; else it is a commit.
-    commits
-        Clusterings are planned after so many commits.
-    inserts
-        Whether it is a commit that only inserts rows, so that it can't write over anybody's.
-    """
-
+    # Whether it is a clustering, whose plan may be of any file group; else it is a commit.
     clusters: bool = False
-    commits: int = 0
-    inserts: bool = False
+    commits: int = 0  # clusterings are planned after so many commits
+    inserts: bool = False  # whether it is a commit that only inserts rows, so that it can't write over anybody's
 
 
 class Tower:
     """What one mount knows of tables' commits that are under way.
 
-    Parameters
-    ----------
-    clock
-        Seconds that only go on.
-    inserts
-        Whether only commits that insert rows wait.
+    ``clock`` tells seconds that only go on; with ``inserts`` only commits that insert rows wait.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, inserts: bool = False) -> None:
@@ -97,20 +78,9 @@ class Tower:
     def in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
     ) -> Protocol[list[str]]:
-        """Return whom a thread of the session of ``ledger`` had better wait for, in words.
+        """Return whom a thread of the session of ``ledger``, just read, had better wait for, in words.
 
-        If there is anybody, it has a place in the queue then.
-
-        Parameters
-        ----------
-        begins
-            What it is about to begin.
-        ledger
-            As it was read just now.
-        thread
-            Which of the session's threads asks: it keeps its place from call to call.
-        creation
-            For its entry in the queue.
+        If there is anybody, it has a place in the queue then, by ``creation``, and keeps it.
         """
         if self._inserts and not begins.inserts:
             return []

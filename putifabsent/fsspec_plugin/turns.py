@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -14,30 +15,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.errors import Fenced
-from putifabsent.fsspec_plugin.steps import Decide
+from putifabsent.fsspec_plugin.steps import Decide, Steps
 from putifabsent.fsspec_plugin.telemetry import observe_wait
 from putifabsent.shim.ledger import turns
-from putifabsent.shim.ledger.facts import LONGEST_LEASE
+from putifabsent.shim.ledger.facts import LONGEST_LEASE, TurnName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import TurnName
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Turn", "taken", "turns_held", "with_turns"]
-
 _BEATS_A_LEASE = 3
-_PATIENCE = 5.0
-"""Seconds that somebody waits at most who is interrupted, so that others need not."""
+_PATIENCE = 5.0  # seconds that somebody waits at most who is interrupted, so that others need not
 
 _log = logging.getLogger(__name__)
 _held: ContextVar[Mapping[str, TurnName]] = ContextVar("_held", default=MappingProxyType({}))
@@ -118,31 +111,13 @@ class Turn:
     process be paused for longer than the lease, others may break it, and what is completed in it after that
     is refused.
 
-    Parameters
-    ----------
-    table
-        Its folder. Of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows that a
-        folder is Hudi's.
-    lease
-        Seconds without a sign of life after which others may break the turn; 3600 at most. The thread gives
-        one three times as often.
-    timeout
-        Seconds to wait for it; by default the mount's ``deadline``.
+    The table is a folder; of a Hudi table that is still to be made, its ``.hoodie``: only what is there shows
+    that a folder is Hudi's. The ``lease`` is seconds without a sign of life, 3600 at most; three are given in
+    that time. ``timeout`` is in seconds, too; by default the mount's ``deadline``.
 
-    Raises
-    ------
-    TimeoutError
-        When entered: somebody else had it all the time.
-    Fenced
-        When left: it was broken, for the holder had given no sign of life; or another mount has removed the
-        table.
-    OutcomeUnknown
-        When entered: it may have been taken. Then it is broken after the lease.
-
-    Attributes
-    ----------
-    table
-        Its folder.
+    When it is entered, ``TimeoutError``: somebody else had it all the time; ``OutcomeUnknown``: it may have
+    been taken, and then is broken after the lease. When it is left, ``Fenced``: it was broken, for the holder
+    had given no sign of life; or another mount has removed the table.
     """
 
     def __init__(self, guard: Guard, table: str, lease: float, timeout: float) -> None:
@@ -183,22 +158,17 @@ class Turn:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self._guard.mount.walk(self._leaving(error))
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         await self._guard.mount.walk_async(self._leaving(error))
 
     def _taking(self) -> Steps[tuple[Name, TurnName]]:
         guard = self._guard
         name = yield from guard.ledgers.table_for_turns(self.table)
         if guard.ledgers.place(name) in turns_held():
-            msg = f"this thread has the turn of {self.table} already"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"this thread has the turn of {self.table} already")
         thread, token = threading.current_thread().name, guard.mount.looker(name).token
         try:
             turn = yield from taken(guard, name, thread, self._lease, timeout=self._timeout, token=token)

@@ -15,21 +15,16 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal, TypeAlias
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.servers import LocalBucket
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from multiprocessing.connection import Connection
-
-__all__ = ["Race", "StoreName", "race", "run"]
 
 StoreName: TypeAlias = Literal["s3", "local"]
 Commit: TypeAlias = "tuple[int, int]"
@@ -52,18 +47,12 @@ class Race:
 
     path: Literal["stock", "putifabsent"]
     store: StoreName
-    acknowledged: int
-    """Commits that returned to their writer without an error."""
-    readable: int
-    """Those of them that an unmodified pypaimon reads back, every row."""
-    lost: int
-    """The others."""
-    seconds: float
-    """From the start signal to the last writer's end."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """What else happened, and how often."""
-    repeated: int = 0
-    """Commits, acknowledged or not, of which a row is there more than once."""
+    acknowledged: int  # commits that returned to their writer without an error
+    readable: int  # those of them that an unmodified pypaimon reads back, every row
+    lost: int  # the others
+    seconds: float  # from the start signal to the last writer's end
+    errors: dict[str, int] = field(default_factory=dict)  # what else happened, and how often
+    repeated: int = 0  # commits, acknowledged or not, of which a row is there more than once
 
 
 def run(
@@ -76,18 +65,10 @@ def run(
 ) -> list[Race]:
     """Race on both paths, on each store.
 
-    Parameters
-    ----------
-    writers
-        Processes, started together.
-    commits
-        What each of them commits, one after the other.
-    progress
-        Called with (commits done, commits in all, what is raced) as a race goes on.
-    limit
-        Seconds after which a race is ended: its writers are killed, and its errors say so.
-    arbiter
-        Who decides, through putifabsent; by default the mount's own.
+    So many writers are processes, started together; each makes its commits one after the other. ``progress``
+    is called with (commits done, commits in all, what is raced). After ``limit`` seconds a race is ended: its
+    writers are killed, and its errors say so. Through putifabsent ``arbiter`` decides; by default the
+    mount's.
     """
     if importlib.util.find_spec("pypaimon") is None:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from matplotlib.figure import Figure
-
-__all__ = ["png", "svg"]
 
 _STYLE: Any = {
     "font.size": 10,

@@ -7,8 +7,6 @@ from fractions import Fraction
 
 from putifabsent.errors import ConfigError
 
-__all__ = ["formatted", "parse"]
-
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(-?\d+(?:\.\d+)?) ?(ms|s|m|min|h|d)", re.ASCII)
 

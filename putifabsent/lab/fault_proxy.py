@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
@@ -17,11 +18,7 @@ from urllib.parse import urlsplit
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from typing_extensions import Self
-
-__all__ = ["LATE", "LOST_ANSWER", "LOST_REQUEST", "Fault", "FaultProxy", "Request", "Speech", "reset"]
 
 Speech: TypeAlias = Literal["dynamodb", "files", "http", "postgres", "redis", "zookeeper"]
 
@@ -33,14 +30,10 @@ _BACKLOG = 1024
 class Fault:
     """What goes wrong with one request."""
 
-    applies: bool
-    """Whether the server gets it. If so, it has answered before the client sees anything."""
-    says: bytes = b""
-    """What is answered instead; nothing: the connection is closed."""
-    late: bool = False
-    """Whether it is closed only when the proxy ends."""
-    resets: bool = False
-    """Whether it is reset instead, which clients tell by another error."""
+    applies: bool  # whether the server gets it. If so, it has answered before the client sees anything.
+    says: bytes = b""  # what is answered instead; nothing: the connection is closed
+    late: bool = False  # whether it is closed only when the proxy ends
+    resets: bool = False  # whether it is reset instead, which clients tell by another error
 
 
 LOST_ANSWER = Fault(applies=True)
@@ -59,25 +52,19 @@ def reset(connection: asyncio.WriteTransport) -> None:
 class Request:
     """One request as it arrived."""
 
-    kind: str
-    """The word that schedules know it by: a method, a command, an operation."""
-    data: bytes
-    """All of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept."""
+    kind: str  # the word that schedules know it by: a method, a command, an operation
+    data: bytes  # all of it, where the server is DynamoDB. Elsewhere it may be large, and is not kept.
 
 
 class _Protocol(NamedTuple):
     """As much of a protocol as it takes to find its requests."""
 
-    kinds: Callable[[bytes], list[str]]
-    """Of the requests that begin in what a client has sent at once."""
-    head_ends: bytes = b""
-    """What must be there before their kinds are known."""
-    is_whole: Callable[[bytes], bool] = bool
-    """Whether all of a request is there."""
+    kinds: Callable[[bytes], list[str]]  # of the requests that begin in what a client has sent at once
+    head_ends: bytes = b""  # what must be there before their kinds are known
+    is_whole: Callable[[bytes], bool] = bool  # whether all of a request is there
     is_interim: Callable[[bytes], bool] = lambda _: False
     """Whether what the server has sent is no answer, and has none behind it."""
-    alternates: bool = False
-    """Whether whatever comes before an answer is more of the same request."""
+    alternates: bool = False  # whether whatever comes before an answer is more of the same request
 
 
 def _is_whole(data: bytes) -> bool:
@@ -91,10 +78,6 @@ def _continues(data: bytes) -> bool:
     return head.startswith(b"HTTP/1.1 100") and not behind
 
 
-def _method(data: bytes) -> list[str]:
-    return [data.partition(b" ")[0].decode("latin-1")]
-
-
 def _method_and_ending(data: bytes) -> list[str]:
     method, path = data.split(b" ", 2)[:2]
     _, dot, ending = path.partition(b"?")[0].rpartition(b"/")[2].rpartition(b".")
@@ -104,14 +87,6 @@ def _method_and_ending(data: bytes) -> list[str]:
 def _target(data: bytes) -> list[str]:
     found = re.search(rb"(?i)\nx-amz-target: *\w+\.(\w+)", data.partition(b"\r\n\r\n")[0])
     return [found[1].decode() if found else ""]
-
-
-def _commands(data: bytes) -> list[str]:
-    return [word.decode().upper() for word in re.findall(rb"\*\d+\r\n\$\d+\r\n(\w+)\r\n", data)]
-
-
-def _steps(data: bytes) -> list[str]:
-    return ["INSERT"] if b"INSERT INTO" in data else []
 
 
 def _changes(data: bytes) -> list[str]:
@@ -127,13 +102,20 @@ def _is_a_ping(data: bytes) -> bool:
     return data[4:8] == b"\xff\xff\xff\xfe" and len(data) == 4 + int.from_bytes(data[:4], "big")
 
 
-_HTTP = _Protocol(_method, b"\r\n\r\n", _is_whole, _continues, alternates=True)
+_COMMAND = re.compile(rb"\*\d+\r\n\$\d+\r\n(\w+)\r\n")
+_HTTP = _Protocol(
+    lambda data: [data.partition(b" ")[0].decode("latin-1")],
+    b"\r\n\r\n",
+    _is_whole,
+    _continues,
+    alternates=True,
+)
 _PROTOCOLS: dict[Speech, _Protocol] = {
     "dynamodb": _HTTP._replace(kinds=_target),
     "files": _HTTP._replace(kinds=_method_and_ending),
     "http": _HTTP,
-    "postgres": _Protocol(_steps),
-    "redis": _Protocol(_commands),
+    "postgres": _Protocol(lambda data: ["INSERT"] if b"INSERT INTO" in data else []),
+    "redis": _Protocol(lambda data: [word.decode().upper() for word in _COMMAND.findall(data)]),
     "zookeeper": _Protocol(_changes, is_interim=_is_a_ping),
 }
 
@@ -151,27 +133,17 @@ class _Exchange:
 class FaultProxy:
     """Passes on all that is sent, but for the requests that are to go wrong. ``with`` starts it, and ends it.
 
-    Parameters
-    ----------
-    upstream
-        Where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak HTTP.
-    fault
-        What goes wrong with all requests; None: only what is scheduled does.
-    share, seed
-        With how many of them, from 0 to 1, which may be set while the proxy runs; and with which.
-    speech
-        What is spoken. A request's kind is a method of HTTP (of ``"files"`` with the ending of the name that
-        it is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or
-        a step of a counter: ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
-    one_at_a_time
-        For a server that decides nothing when two requests meet (moto).
+    ``upstream`` is where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak
+    HTTP. ``fault`` goes wrong with a ``share`` of the requests, from 0 to 1, which may be set while the proxy
+    runs; without one, only what is scheduled does. ``one_at_a_time`` is for a server that decides nothing
+    when two requests meet (moto).
 
-    Attributes
-    ----------
-    address, endpoint
-        The proxy's own host and port; the same, as HTTP's clients take it.
-    requests, lost
-        All that have come; with how many something went wrong.
+    By the ``speech`` a request's kind is a method of HTTP (of ``"files"`` with the ending of the name that it
+    is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or a step of a counter:
+    ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
+
+    ``address`` is the proxy's own host and port, ``endpoint`` the same, as HTTP's clients take it;
+    ``requests`` are all that have come, and ``lost`` says with how many something went wrong.
     """
 
     def __init__(

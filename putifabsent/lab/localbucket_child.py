@@ -13,16 +13,13 @@ import socket
 import sys
 import threading
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from localbucket import S3_NAMESPACE, S3Error, S3Handler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import IO
 
 _METADATA = "x-amz-meta-"
 _FOLDER_MARK = "\x01"

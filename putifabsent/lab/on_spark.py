@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from functools import partial
@@ -22,24 +23,17 @@ from pyspark.sql import SparkSession
 from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate.running import Plan, Tally
 from putifabsent.lab.stress.journal import Operation
-from putifabsent.lab.stress.results import SCHEMA, table_of
-from putifabsent.lab.stress.rules import judge_on_spark
-from putifabsent.lab.stress.running import Ground, Stress, obeyed
+from putifabsent.lab.stress.results import SCHEMA, Result, table_of
+from putifabsent.lab.stress.rules import Violation, judge_on_spark
+from putifabsent.lab.stress.running import Ground, obeyed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from putifabsent.lab.simulate.experiment import Cell, Experiment
     from putifabsent.lab.stress.paths import Contender
-    from putifabsent.lab.stress.pool import Orders
-    from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.rules import Violation
-
-__all__ = ["SETTINGS", "judge_on", "session_at", "simulate", "simulate_on", "stress_on", "stressing"]
+    from putifabsent.lab.stress.pool import Orders, Stress
 
 _PARTS = 8
-_TASKS_A_CORE = 4
-"""So that the last ones to end are not waited for by all others."""
+_TASKS_A_CORE = 4  # so that the last ones to end are not waited for by all others
 _COUNTED = "cell long, collisions long, runs long"
 SETTINGS = {
     # A second attempt would find the names of the first one, and not the outcomes of that.

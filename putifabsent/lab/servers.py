@@ -19,8 +19,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["LocalBucket"]
-
 _BACKLOG = 1024
 _START_SECONDS = 30
 _STOP_SECONDS = 5
@@ -30,24 +28,14 @@ _TAIL = 2000
 class LocalBucket:
     """PyPI's ``localbucket``, an S3 server on one folder, with one bucket made.
 
-    It listens on a free loopback port, checks no credentials, and keeps everything in a temporary
-    folder that goes when it stops. Its ``If-None-Match: *`` is ``link(2)``, so it holds for PUT,
-    CompleteMultipartUpload and CopyObject. The process ends with :meth:`stop`, or by itself when the
-    process that started it is gone.
+    It listens on a free loopback port, checks no credentials, and keeps everything in a temporary folder that
+    goes when it stops: in :attr:`folder` a folder for each bucket, with a file for each object. Its
+    ``If-None-Match: *`` is ``link(2)``, so it holds for PUT, CompleteMultipartUpload and CopyObject. The
+    process ends with :meth:`stop`, or by itself when the process that started it is gone.
 
-    Parameters
-    ----------
-    as_published
-        The published server keeps no user metadata, knows no DeleteObjects and refuses keys that end
-        in ``/``, so nobody could tell a creation by its token, s3fs could delete nothing and pyarrow
-        make no folder. False adds these; True runs it as it is.
-
-    Attributes
-    ----------
-    bucket
-        A bucket that is there and empty.
-    folder
-        Where its buckets are: a folder each, with a file for each object.
+    The published server keeps no user metadata, knows no DeleteObjects and refuses keys that end in ``/``, so
+    nobody could tell a creation by its token, s3fs could delete nothing and pyarrow make no folder. These are
+    added unless it is to run ``as_published``.
     """
 
     name = "localbucket"

@@ -59,24 +59,17 @@ __all__ = [
     "through_store",
 ]
 
-# What imports pytest, by the module that it is in.
-_SUITES = {
-    f"{__name__}.asking": ("Around", "Ask"),
-    f"{__name__}.claims": ("ClaimsTests", "LostClaimTests"),
-    f"{__name__}.counters": ("CounterTests", "LostCounterTests"),
-    f"{__name__}.locks": ("LockTests", "LostLockTests"),
-    f"{__name__}.lost": ("LostAnswerTests",),
-    f"{__name__}.publishing": ("ConditionalCopyTests", "PublishTests"),
-    f"{__name__}.stores": ("SharedStoreTests", "StoreTests"),
-}
+# What imports pytest, and has the names that are not here.
+_SUITES = [
+    f"{__name__}.{each}" for each in ("asking", "claims", "counters", "locks", "lost", "publishing", "stores")
+]
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _SUITES.items():
-        if name in names:
-            import pytest
+    if name in __all__:
+        import pytest
 
-            # So that a failed assertion shows what it compared, as it does in a test module.
-            pytest.register_assert_rewrite(*_SUITES)
-            return getattr(import_module(module), name)
+        # So that a failed assertion shows what it compared, as it does in a test module.
+        pytest.register_assert_rewrite(*_SUITES)
+        return next(getattr(found, name) for found in map(import_module, _SUITES) if hasattr(found, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

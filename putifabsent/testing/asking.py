@@ -11,54 +11,28 @@ import signal
 import threading
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import pytest
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.base import Created, Exists, Found, Got, Staged, Written
+from putifabsent.backends.base import Created, Creation, Exists, Found, Got, Holder, Staged, Store, Written
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage
-from putifabsent.shim.requests import Complete, Create, Discard, Head, Stage, perform, perform_async
-from putifabsent.testing.races import creation_of
+from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock, TryAgain
+from putifabsent.shim.requests import Complete, Create, Discard, Head, Request, Stage, perform, perform_async
+from putifabsent.testing.races import Attempt, creation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.backends.base import Creation, Holder, Store
     from putifabsent.backends.counters import Counter
-    from putifabsent.backends.registries import Claims, Lock
-    from putifabsent.shim.requests import Request
-    from putifabsent.testing.races import Attempt
-
-__all__ = [
-    "COLOURS",
-    "Around",
-    "Ask",
-    "InBothColours",
-    "LosesAnswers",
-    "Registry",
-    "ThroughTheStore",
-    "all_pages",
-    "completing",
-    "created",
-    "created_and_held",
-    "creating",
-    "first_claim",
-    "forked",
-    "held",
-    "required",
-    "staged",
-    "together",
-    "won",
-]
 
 T = TypeVar("T")
 
 COLOURS: tuple[Literal["sync", "async"], ...] = ("sync", "async")
 _FORK_SECONDS = 60
 _SECONDS = 120
+_TIMES = 1000
 
 
 def required(suite: object, fixture: str) -> NoReturn:
@@ -77,24 +51,16 @@ class InBothColours:
 
 
 class LosesAnswers:
-    """What is called over a network that loses answers.
-
-    Fixtures
-    --------
-    unanswered
-        The same data, by one whose every request is applied, and whose every answer is lost.
-    unheard
-        The same data, by one whose every request is lost on its way, after it has been sent.
-    """
+    """What is called over a network that loses answers. Give it ``unanswered`` and ``unheard``."""
 
     @pytest.fixture
     def unanswered(self) -> Any:
-        """Return one whose answers are lost."""
+        """Return the same data, by one whose every request is applied, and whose every answer is lost."""
         required(self, "unanswered")
 
     @pytest.fixture
     def unheard(self) -> Any:
-        """Return one whose requests are lost."""
+        """Return the same data, by one whose every request is lost on its way, after it has been sent."""
         required(self, "unheard")
 
 
@@ -132,17 +98,10 @@ class Ask:
     """Performs requests on a store, in one of its two colours.
 
     Asynchronous ones run in fsspec's own loop, as the filesystems' do.
-
-    Attributes
-    ----------
-    store
-        Which store is called.
-    colour
-        Whether by its methods or by their asynchronous twins.
     """
 
-    store: Store
-    colour: Literal["sync", "async"]
+    store: Store  # which store is called
+    colour: Literal["sync", "async"]  # whether by its methods or by their asynchronous twins
 
     def __call__(self, request: Request) -> Any:
         """Return the outcome of ``request``."""
@@ -269,6 +228,12 @@ def together(writers: int, work: Callable[[int], T]) -> list[T]:
         thread.join(_SECONDS)
     assert len(answers) == writers, "somebody was not answered"
     return answers
+
+
+def answered(ask: Callable[[], Any]) -> Any:
+    """Return what a server answers that may throttle for a while; whoever never answers is found out."""
+    outcomes = (ask() for _ in range(_TIMES))
+    return next((each for each in outcomes if not isinstance(each, TryAgain)), "it was never answered")
 
 
 # --- other processes

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pytest
 
 from putifabsent.backends.registries import (
     Absent,
+    Claim,
     Claimed,
     ClaimPage,
+    Claims,
     Forgotten,
     FoundClaim,
     Maybe,
@@ -26,18 +29,12 @@ from putifabsent.testing.asking import (
     LosesAnswers,
     Registry,
     all_pages,
+    answered,
     first_claim,
     forked,
     required,
     together,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.backends.registries import Claim, Claims
-
-__all__ = ["ClaimsTests", "LostClaimTests"]
 
 WRONG: dict[str, Callable[[Claim], Claim | None]] = {
     "none": lambda _: None,
@@ -48,23 +45,13 @@ WRONG: dict[str, Callable[[Claim], Claim | None]] = {
 
 
 class ClaimsTests(InBothColours):
-    """What every registry of claims promises. Subclass it, and give it ``claims``.
+    """What every registry of claims promises. Subclass it, and give it ``claims``, perhaps ``place``.
 
-    Fixtures
-    --------
-    claims
-        The registry, ready to be used. Required.
-    place
-        An address under which there is no claim; by default a new one of no store.
-
-    Notes
-    -----
     Every test runs in both colours, by the methods and by their asynchronous twins, which are called on a
     loop that ends with the call.
     """
 
-    several_pages: ClassVar[int] = 300
-    """Claims of 4200 bytes each that make more than one page."""
+    several_pages: ClassVar[int] = 300  # claims of 4200 bytes each that make more than one page
     # What a careless registry takes for one another, or for a key of its own. Each must be kept, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "PLAIN", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "~", "a~1~b",
@@ -75,12 +62,12 @@ class ClaimsTests(InBothColours):
 
     @pytest.fixture
     def claims(self) -> Claims:
-        """Return the registry under test."""
+        """Return the registry under test, ready to be used."""
         required(self, "claims")
 
     @pytest.fixture
     def place(self) -> str:
-        """Return an address under which there is no claim."""
+        """Return an address under which there is no claim; by default a new one of no store."""
         return f"test://{uuid.uuid4()}"
 
     @pytest.fixture
@@ -381,10 +368,7 @@ class LostClaimTests(LosesAnswers):
 def _claims(
     claims: Claims, identity: str, mine: list[Claim], expected: Claim | None, number: int
 ) -> tuple[Claim, object]:
-    outcome = claims.write(identity, mine[number], expected)
-    while isinstance(outcome, TryAgain):
-        outcome = claims.write(identity, mine[number], expected)
-    return mine[number], outcome
+    return mine[number], answered(lambda: claims.write(identity, mine[number], expected))
 
 
 def _one_won(outcomes: list[tuple[Claim, object]], found: object) -> None:

@@ -5,43 +5,35 @@ from __future__ import annotations
 import itertools
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from putifabsent.backends.counters import LARGEST, Advanced
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from putifabsent.backends.counters import Counter
-
-__all__ = ["CounterTests", "LostCounterTests"]
+from putifabsent.backends.counters import LARGEST, Advanced, Counter
+from putifabsent.backends.registries import Maybe, Refused
+from putifabsent.testing.asking import (
+    InBothColours,
+    LosesAnswers,
+    Registry,
+    answered,
+    forked,
+    required,
+    together,
+)
 
 _NOW = 1_800_000_000_000
 _RIGHT = 5 * 60 * 1000
 _THREADS = 32
 _ADVANCES = 10
-# A server may throttle for a while; whoever never answers is found out.
-_TIMES = 1000
 
 
 class CounterTests(InBothColours):
-    """What every counter promises. Subclass it, and give it ``make_counter``.
-
-    Fixtures
-    --------
-    make_counter
-        Makes one more registry on the same counters, which knows nothing of what others did. Required.
-    name
-        A counter that nobody has moved; by default a new one.
-    """
+    """What every counter promises. Subclass it, and give it ``make_counter``, perhaps ``name``."""
 
     @pytest.fixture
     def make_counter(self) -> Callable[[], Counter]:
-        """Return what makes the registry under test."""
+        """Return what makes one more registry on the same counters, that knows nothing of the others."""
         required(self, "make_counter")
 
     @pytest.fixture
@@ -51,7 +43,7 @@ class CounterTests(InBothColours):
 
     @pytest.fixture
     def name(self) -> str:
-        """Return a counter that nobody has moved."""
+        """Return a counter that nobody has moved; by default a new one."""
         return f"test://{uuid.uuid4()}/table"
 
     @pytest.fixture
@@ -212,5 +204,4 @@ def _last(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> int
 
 
 def _answered(ask: Registry | Counter, name: str, floor: int, count: int = 1) -> Any:
-    outcomes = (ask.advance(name, floor, count) for _ in range(_TIMES))
-    return next((each for each in outcomes if not isinstance(each, TryAgain)), "it was never answered")
+    return answered(lambda: ask.advance(name, floor, count))

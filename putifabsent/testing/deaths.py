@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,14 +20,11 @@ from putifabsent.backends.body import InMemory
 from putifabsent.shim.drive import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from types import FrameType
 
     from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.shim.requests import Protocol
-
-__all__ = ["Course", "Doomed", "Will", "doomed", "stepped"]
 
 T = TypeVar("T")
 
@@ -38,15 +36,10 @@ def _die() -> None:
 
 
 class Will(NamedTuple):
-    """What a doomed writer is to do before it dies.
+    """What a doomed writer is to do before it dies."""
 
-    Attributes
-    ----------
-    operation
-        ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
-        was put under ``<name>~salt``.
-    """
-
+    # ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
+    # was put under ``<name>~salt``.
     operation: str
     name: str
     body: bytes
@@ -54,9 +47,27 @@ class Will(NamedTuple):
 
     def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
         """Do it, and return how many steps that took; die before the ``last``."""
-        store, steps = make_traced(make, places, last)
+        taken, counting = 0, False
+
+        def step(_: FrameType, event: str, __: object) -> Any:
+            nonlocal taken
+            if event == "line" and counting:
+                taken += 1
+                if taken == last:
+                    _die()
+            return step
+
+        def enter(frame: FrameType, _: str, __: object) -> Any:
+            module = frame.f_globals.get("__name__")
+            return step if {module, f"{module}:{frame.f_code.co_name}"} & places else None
+
+        # Before the store is made: its own threads are traced from their first line only.
+        threading.settrace(enter)
+        sys.settrace(enter)
+        store = make()
+        counting = True
         self.carry_out(store)
-        return steps()
+        return taken
 
     def carry_out(self, store: Store) -> None:
         """Do it."""
@@ -72,19 +83,11 @@ class Will(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A protocol that a doomed writer is to run.
+    """A protocol that a doomed writer is to run."""
 
-    Attributes
-    ----------
-    make
-        Makes the protocol, in the writer's process; it must pickle.
-    act
-        What it does before the chosen step.
-    """
-
-    make: Callable[[], Protocol[Any]]
+    make: Callable[[], Protocol[Any]]  # makes the protocol, in the writer's process; it must pickle
     deadline: float
-    act: Callable[[], None] = _die
+    act: Callable[[], None] = _die  # what it does before the chosen step
 
     def live(self, make: Callable[[], Store], _: frozenset[str], last: int) -> int:
         """Run it, and return how many steps that took; act before the ``last``."""
@@ -126,13 +129,7 @@ def stepped(protocol: Protocol[T], act: Callable[[int], None]) -> Protocol[T]:
 
 
 class Doomed:
-    """Starts writers that die.
-
-    Parameters
-    ----------
-    connection
-        To the process that forks them.
-    """
+    """Starts writers that die, by a connection to the process that forks them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -158,17 +155,10 @@ class Doomed:
 
 @contextmanager
 def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Doomed]:
-    """Give what starts doomed writers.
+    """Give what starts doomed writers, each with a store of its own; what makes that must pickle.
 
-    Parameters
-    ----------
-    make
-        Makes a writer's store; it must pickle.
-    places
-        Whose lines are steps of a :class:`Will`: full names of modules, or ``"module:function"``.
+    Lines in ``places`` are steps of a :class:`Will`: full names of modules, or ``"module:function"``.
 
-    Notes
-    -----
     A fresh (spawned) process imports what the store needs, uses none of it, and forks each writer: so a
     writer costs a fork, and inherits neither locks nor connections.
     """
@@ -213,30 +203,3 @@ def _live(
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
-
-
-def make_traced(
-    make: Callable[[], Store], places: frozenset[str], last: int
-) -> tuple[Store, Callable[[], int]]:
-    """Make a store, and from then on count its steps, and die before the ``last``."""
-    taken = 0
-    counting = False
-
-    def step(_: FrameType, event: str, __: object) -> Any:
-        nonlocal taken
-        if event == "line" and counting:
-            taken += 1
-            if taken == last:
-                _die()
-        return step
-
-    def enter(frame: FrameType, _: str, __: object) -> Any:
-        module = frame.f_globals.get("__name__")
-        return step if {module, f"{module}:{frame.f_code.co_name}"} & places else None
-
-    # Before the store is made: its own threads are traced from their first line only.
-    threading.settrace(enter)
-    sys.settrace(enter)
-    store = make()
-    counting = True
-    return store, lambda: taken

@@ -25,16 +25,15 @@ replaying them. Two histories after which it goes on alike are one.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from putifabsent.shim.requests import Both, Pause
 from putifabsent.testing.fingerprints import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
     from random import Random
-    from typing import Protocol
 
     class World(Protocol):
         """What requests are applied to; a state is any value that can be hashed."""
@@ -62,9 +61,6 @@ if TYPE_CHECKING:
             """Return which promise is broken, or None."""
 
 
-__all__ = ["Actor", "ActorRun", "Explored", "Faults", "Step", "World", "explore", "wander"]
-
-
 Outcomes: TypeAlias = "tuple[Any, ...]"
 
 # So many histories that were taken for the same as another are followed one step further, to be sure.
@@ -76,62 +72,36 @@ _NONE = object()
 
 @dataclass(frozen=True)
 class Actor:
-    """One process.
-
-    Attributes
-    ----------
-    role
-        What it does, for the judge: ``"create"``, ``"delete"``, ``"read"``, ``"other"``.
-    make
-        Makes its protocol, the same each time.
-    follows
-        The name of the process whose end it waits for before it begins.
-    timed
-        Whether the judge asks who had ended before it began, and who began after it had ended. Where he does
-        not, states that differ in nothing else are one.
-    """
+    """One process."""
 
     name: str
-    role: str
-    make: Callable[[], Generator[Any, Any, Any]]
+    role: str  # what it does, for the judge: ``"create"``, ``"delete"``, ``"read"``, ``"other"``
+    make: Callable[[], Generator[Any, Any, Any]]  # makes its protocol, the same each time
     token: str = ""
-    follows: str | None = None
+    follows: str | None = None  # the name of the process whose end it waits for before it begins
+    # Whether the judge asks who had ended before it began, and who began after it had ended. Where he does
+    # not, states that differ in nothing else are one.
     timed: bool = True
 
 
 @dataclass(frozen=True)
 class Faults:
-    """How much may go wrong in one schedule.
+    """How much may go wrong in one schedule."""
 
-    Attributes
-    ----------
-    lost
-        Answers that get lost, of requests that were applied, or never were.
-    late
-        Requests without an answer that are applied at any time afterwards, or never.
-    pauses
-        How often one process backs off before its deadline comes; and as often before any share of it.
-    """
-
-    lost: int = 0
-    late: int = 0
+    lost: int = 0  # answers that get lost, of requests that were applied, or never were
+    late: int = 0  # requests without an answer that are applied at any time afterwards, or never
     crashes: int = 0
+    # How often one process backs off before its deadline comes; and as often before any share of it.
     pauses: int = 2
 
 
 class ActorRun(NamedTuple):
-    """One process's run so far.
-
-    Attributes
-    ----------
-    after
-        A bit for each timed process that had ended when this one began; None: it has not begun.
-    ended
-        What its protocol returned or raised; None: it is under way, or stopped for ever.
-    """
+    """One process's run so far."""
 
     actor: Actor
+    # A bit for each timed process that had ended when this one began; None: it has not begun.
     after: int | None
+    # What its protocol returned or raised; None: it is under way, or stopped for ever.
     ended: tuple[str, Any] | None
 
 
@@ -171,8 +141,7 @@ class How(NamedTuple):
 Move: TypeAlias = "tuple[State, How]"
 """A step, and the state before its process hears the outcome: what it does then takes longer to find out."""
 
-Came: TypeAlias = "dict[State, Move | None]"
-"""How each state was come to first; None for the start."""
+Came: TypeAlias = "dict[State, Move | None]"  # how each state was come to first; None for the start
 
 
 class _Part(NamedTuple):
@@ -183,19 +152,11 @@ class _Part(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A request, and what its sender may hear instead of its outcome.
-
-    Attributes
-    ----------
-    lost
-        The number of the outcome where its answer is lost; None: it is never sent.
-    changes
-        Whether it matters when it is applied.
-    """
+    """A request, and what its sender may hear instead of its outcome."""
 
     request: Any
-    lost: int | None
-    changes: bool
+    lost: int | None  # the number of the outcome where its answer is lost; None: it is never sent
+    changes: bool  # whether it matters when it is applied
 
 
 @dataclass(slots=True)
@@ -406,46 +367,25 @@ def _open(request: Any, parts: dict[bool, Any]) -> tuple[tuple[Any, ...], tuple[
 
 @dataclass
 class Explored:
-    """What was found.
-
-    Attributes
-    ----------
-    violation
-        The first broken promise, with the schedule that leads to it; None where there is none.
-    complete
-        Whether every schedule was played, within the faults allowed.
-    schedule
-        The steps that lead to the violation.
-    """
+    """What was found."""
 
     states: int = 0
     steps: int = 0
+    # The first broken promise, with the schedule that leads to it; None where there is none.
     violation: str | None = None
-    complete: bool = True
-    schedule: tuple[Step, ...] = ()
+    complete: bool = True  # whether every schedule was played, within the faults allowed
+    schedule: tuple[Step, ...] = ()  # the steps that lead to the violation
 
     def __str__(self) -> str:
         return f"all {self.states:,} states" if self.complete else f"{self.states:,} states"
 
 
 def explore(
-    actors: Sequence[Actor],
-    world: World,
-    judge: Judge,
-    faults: Faults,
-    *,
-    most: int | None = None,
+    actors: Sequence[Actor], world: World, judge: Judge, faults: Faults, *, most: int | None = None
 ) -> Explored:
-    """Play all schedules, the short ones first.
+    """Play all schedules, the short ones first, or so many that ``most`` states were seen.
 
-    Parameters
-    ----------
-    world
-        What their requests are applied to.
-    judge
-        Is called on every state in which no more processes are under way than may crash.
-    most
-        States after which it is enough; None: all of them.
+    The judge is called on every state in which no more processes are under way than may crash.
     """
     graph = Graph(actors, world, faults)
     explored = Explored()
@@ -470,13 +410,7 @@ def explore(
 
 
 def wander(
-    actors: Sequence[Actor],
-    world: World,
-    judge: Judge,
-    faults: Faults,
-    *,
-    random: Random,
-    schedules: int,
+    actors: Sequence[Actor], world: World, judge: Judge, faults: Faults, *, random: Random, schedules: int
 ) -> Explored:
     """Play schedules at random, for what is too large to be played in full; a seed plays them again."""
     graph = Graph(actors, world, faults)

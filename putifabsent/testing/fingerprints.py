@@ -7,21 +7,16 @@ them in CPython's bytecode (Aho, Lam, Sethi, Ullman, "Compilers", 2nd ed., 9.2.5
 from __future__ import annotations
 
 import dis
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields, is_dataclass
 from datetime import date, timedelta
 from enum import Enum
 from functools import cache
 from itertools import count
-from types import FunctionType, GeneratorType, MethodType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType, GeneratorType, MethodType
+from typing import Any
 
 from putifabsent.backends.body import InMemory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-    from types import CodeType
-
-__all__ = ["fingerprint"]
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
 # What is distinguished by its identity stays alive, so that no other object gets its address.

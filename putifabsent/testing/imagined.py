@@ -6,49 +6,15 @@ Beside a store there may be a registry of claims, or a lock, in one world with i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime, timezone
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends import base, registries
-from putifabsent.shim.requests import (
-    Acquire,
-    Complete,
-    Create,
-    Delete,
-    Discard,
-    ForgetClaim,
-    Get,
-    Head,
-    List,
-    ListClaims,
-    Publish,
-    Put,
-    ReadClaim,
-    Release,
-    Stage,
-    StoreTime,
-    Walk,
-    WriteClaim,
-)
+from putifabsent.shim import requests
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-__all__ = [
-    "LOST",
-    "Forget",
-    "ImaginedClaims",
-    "ImaginedLocks",
-    "ImaginedStore",
-    "Kind",
-    "Owner",
-    "Thing",
-    "Things",
-]
-
-LOST = ConnectionError("the answer was lost")
-"""One for all: outcomes must compare equal where they are."""
+LOST = ConnectionError("the answer was lost")  # one for all: outcomes must compare equal where they are
 
 # No name of anybody's begins like this.
 _UPLOADS = "/uploads"
@@ -75,17 +41,10 @@ Things: TypeAlias = "frozenset[tuple[str, Thing]]"
 class ImaginedStore:
     """A store without a clock, strongly consistent.
 
-    Parameters
-    ----------
-    conditions
-        Whether it honours "only if the name is not there"; else it says that it does, and overwrites.
-    republishes
-        Whether it publishes over another object; else it says that the name exists, as local disk does.
-    versions
-        Whether it deletes by version; else it removes whatever is there.
-    slow_copies
-        Whether a publication that is late has read its source when it was sent: it lands though the source
-        is removed meanwhile.
+    Without ``conditions`` it says that it honours "only if the name is not there", and overwrites. If it
+    ``republishes``, it publishes over another object; else it says that the name exists, as local disk does.
+    Without ``versions`` it removes whatever is there. With ``slow_copies`` a late publication has read its
+    source when it was sent: it lands though that is removed meanwhile.
     """
 
     def __init__(
@@ -111,17 +70,17 @@ class ImaginedStore:
 
     def unanswered(self, request: Any) -> Any:
         """Return what a lost answer means: reading twice is harmless, staging too, writing may not be."""
-        if isinstance(request, (Discard, StoreTime)):
+        if isinstance(request, (requests.Discard, requests.StoreTime)):
             return None  # they promise nothing
         return base.Maybe(LOST) if self.changes(request) else base.TryAgain(LOST)
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
-        return isinstance(request, (Create, Complete, Delete, Put, Publish))
+        return isinstance(request, self._writes)
 
     def begun(self, state: Things, request: Any) -> Hashable | None:
         """Return what is left of a copy that has read its source."""
-        if not (self.slow_copies and isinstance(request, Publish)):
+        if not (self.slow_copies and isinstance(request, requests.Publish)):
             return None
         source = dict(state).get(request.source)
         return None if source is None else _Landing(request.name, source)
@@ -130,17 +89,17 @@ class ImaginedStore:
         things[request.name] = request.thing
         return base.Written(request.thing.token)
 
-    def _create(self, things: dict[str, Thing], request: Create) -> Any:
+    def _create(self, things: dict[str, Thing], request: requests.Create) -> Any:
         if self.conditions and request.name in things:
             return base.Exists()
         things[request.name] = Thing(request.creation.token, request.body.whole())
         return base.Created(request.creation.token)
 
-    def _put(self, things: dict[str, Thing], request: Put) -> Any:
+    def _put(self, things: dict[str, Thing], request: requests.Put) -> Any:
         things[request.name] = Thing(request.creation.token, request.body.whole())
         return base.Written(request.creation.token)
 
-    def _publish(self, things: dict[str, Thing], request: Publish) -> Any:
+    def _publish(self, things: dict[str, Thing], request: requests.Publish) -> Any:
         source = things.get(request.source)
         if source is None:
             return base.Absent()
@@ -150,14 +109,14 @@ class ImaginedStore:
         things[request.name] = source
         return base.Written(source.token)
 
-    def _stage(self, things: dict[str, Thing], request: Stage) -> Any:
+    def _stage(self, things: dict[str, Thing], request: requests.Stage) -> Any:
         token = request.creation.token
         uploads = (f"{_UPLOADS}/{token}.{number}" for number in count())
         upload = next(name for name in uploads if name not in things)
         things[upload] = Thing(token, request.body.whole())
         return base.Staged(request.name, upload)
 
-    def _complete(self, things: dict[str, Thing], request: Complete) -> Any:
+    def _complete(self, things: dict[str, Thing], request: requests.Complete) -> Any:
         name, upload = request.staged.name, request.staged.upload
         if upload not in things:
             return base.Gone()
@@ -166,51 +125,52 @@ class ImaginedStore:
         things[name] = things.pop(upload)
         return base.Created(things[name].token)
 
-    def _discard(self, things: dict[str, Thing], request: Discard) -> Any:
+    def _discard(self, things: dict[str, Thing], request: requests.Discard) -> Any:
         things.pop(request.staged.upload, None)
 
-    def _head(self, things: dict[str, Thing], request: Head) -> Any:
+    def _head(self, things: dict[str, Thing], request: requests.Head) -> Any:
         thing = things.get(request.name)
         if thing is None:
             return base.Absent()
         return base.Found(base.Holder(thing.token, None, _THEN, len(thing.data), thing.token))
 
-    def _get(self, things: dict[str, Thing], request: Get) -> Any:
+    def _get(self, things: dict[str, Thing], request: requests.Get) -> Any:
         thing = things.get(request.name)
         return base.Absent() if thing is None else base.Got(thing.data)
 
-    def _list(self, things: dict[str, Thing], request: List) -> Any:
+    def _list(self, things: dict[str, Thing], request: requests.List) -> Any:
         return self._listed(things, (name for name in things if name.rpartition("/")[0] == request.folder))
 
-    def _walk(self, things: dict[str, Thing], request: Walk) -> Any:
+    def _walk(self, things: dict[str, Thing], request: requests.Walk) -> Any:
         return self._listed(things, (name for name in things if name.startswith(f"{request.folder}/")))
 
     def _listed(self, things: dict[str, Thing], names: Iterable[str]) -> base.Listed:
         return base.Listed(tuple(base.Entry(name, _THEN, things[name].token) for name in sorted(names)))
 
-    def _time(self, _: dict[str, Thing], __: StoreTime) -> None:
+    def _time(self, _: dict[str, Thing], __: requests.StoreTime) -> None:
         """It has no clock."""
 
-    def _delete(self, things: dict[str, Thing], request: Delete) -> Any:
+    def _delete(self, things: dict[str, Thing], request: requests.Delete) -> Any:
         thing = things.get(request.name)
         if thing is not None and (not self.versions or request.version in (None, thing.token)):
             del things[request.name]
         return base.Deleted()
 
+    _writes = (requests.Create, requests.Complete, requests.Delete, requests.Put, requests.Publish)
     _does: ClassVar[dict[type, Callable[[Any, dict[str, Thing], Any], Any]]] = {
-        Create: _create,
-        Put: _put,
-        Publish: _publish,
+        requests.Create: _create,
+        requests.Put: _put,
+        requests.Publish: _publish,
         _Landing: _land,
-        Stage: _stage,
-        Complete: _complete,
-        Discard: _discard,
-        Head: _head,
-        Get: _get,
-        List: _list,
-        Walk: _walk,
-        Delete: _delete,
-        StoreTime: _time,
+        requests.Stage: _stage,
+        requests.Complete: _complete,
+        requests.Discard: _discard,
+        requests.Head: _head,
+        requests.Get: _get,
+        requests.List: _list,
+        requests.Walk: _walk,
+        requests.Delete: _delete,
+        requests.StoreTime: _time,
     }
 
 
@@ -221,8 +181,7 @@ class _Beside:
     """A store, and something beside it whose keys are no names of its objects."""
 
     reads: ClassVar[tuple[type, ...]] = ()
-    writes: ClassVar[tuple[type, ...]]
-    """The requests that are not the store's."""
+    writes: ClassVar[tuple[type, ...]]  # the requests that are not the store's
 
     def __init__(self, store: ImaginedStore) -> None:
         self.store = store
@@ -248,14 +207,11 @@ class _Beside:
 class ImaginedClaims(_Beside):
     """A store, and a registry that knows its names by other identities than these names themselves.
 
-    Parameters
-    ----------
-    forgets
-        Whether the registry forgets dead claims, as one with a time to live would.
+    If it ``forgets`` dead claims, it is as one with a time to live would be.
     """
 
-    reads = (ReadClaim, ListClaims)
-    writes = (WriteClaim, ForgetClaim)
+    reads = (requests.ReadClaim, requests.ListClaims)
+    writes = (requests.WriteClaim, requests.ForgetClaim)
 
     def __init__(self, store: ImaginedStore, *, forgets: bool = False) -> None:
         super().__init__(store)
@@ -263,20 +219,20 @@ class ImaginedClaims(_Beside):
 
     def apply(self, state: Any, request: Any) -> tuple[World, Any]:
         """Return the state after a request, and its outcome."""
-        if isinstance(request, ListClaims):
+        if isinstance(request, requests.ListClaims):
             names = sorted(name for name, _ in state if name.rpartition("/")[0] == request.folder)
             claims = dict(state)
             entries = (registries.ClaimEntry(name, claims[name]) for name in names)
             return state, registries.ClaimPage(tuple(entries))
-        if not isinstance(request, (ReadClaim, WriteClaim, ForgetClaim)):
+        if not isinstance(request, (requests.ReadClaim, requests.WriteClaim, requests.ForgetClaim)):
             return self.store.apply(state, request)
         there = dict(state).get(request.identity)
-        if isinstance(request, ReadClaim):
+        if isinstance(request, requests.ReadClaim):
             return state, base.Absent() if there is None else registries.FoundClaim(there)
         if (there and there.mark) != (request.expected and request.expected.mark):
             return state, registries.NotAsExpected(there)
         others = state - {(request.identity, there)}
-        if isinstance(request, ForgetClaim):
+        if isinstance(request, requests.ForgetClaim):
             return others, registries.Forgotten()
         if self.forgets and not request.claim.live:
             return others, registries.Claimed()
@@ -301,14 +257,11 @@ class Forget(NamedTuple):
 class ImaginedLocks(_Beside):
     """A store, and locks whose keys are no names of its objects.
 
-    Parameters
-    ----------
-    kind
-        ``honest``: one holder at a time, until it is released or a :class:`Forget` comes; ``generous``: all
-        are granted it; ``busy``: nobody ever; ``refusing``: it answers nothing else.
+    Of these kinds: ``honest``, one holder at a time, until it is released or a :class:`Forget` comes;
+    ``generous``, all are granted it; ``busy``, nobody ever; ``refusing``, it answers nothing else.
     """
 
-    writes = (Acquire, Release, Forget)
+    writes = (requests.Acquire, requests.Release, Forget)
 
     def __init__(self, store: ImaginedStore, kind: Kind = "honest") -> None:
         super().__init__(store)
@@ -318,7 +271,7 @@ class ImaginedLocks(_Beside):
         """Return the state after a request, and its outcome."""
         if isinstance(request, Forget):
             return frozenset(each for each in state if not isinstance(each[1], Owner)), None
-        if not isinstance(request, (Acquire, Release)):
+        if not isinstance(request, (requests.Acquire, requests.Release)):
             return self.store.apply(state, request)
         if self.kind == "refusing":
             return state, registries.Refused(_REFUSED)
@@ -326,12 +279,12 @@ class ImaginedLocks(_Beside):
         if self.kind == "busy":
             holder = Owner("somebody")
         elif self.kind == "generous":
-            holder = None if isinstance(request, Acquire) else Owner(request.owner)
+            holder = None if isinstance(request, requests.Acquire) else Owner(request.owner)
         return self._decided(state, request, holder)
 
-    def _decided(self, state: Any, request: Acquire | Release, holder: Owner | None) -> tuple[World, Any]:
+    def _decided(self, state: Any, request: Any, holder: Owner | None) -> tuple[World, Any]:
         mine = (request.key, Owner(request.owner))
-        if isinstance(request, Acquire):
+        if isinstance(request, requests.Acquire):
             if holder is not None:
                 return state, registries.Held(holder.owner, math.inf)
             return (state | {mine} if self.kind == "honest" else state), registries.Acquired()

@@ -9,6 +9,7 @@ the response "taken", and a loser beaten by nobody have no such order.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,12 +19,7 @@ from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-
     from putifabsent.testing.explore import ActorRun, World
-
-__all__ = ["LinearName", "Operation", "is_linear"]
-
 
 # So often a reader whom nobody disturbs may back off.
 _PATIENCE = 5
@@ -33,15 +29,12 @@ _ROLES = ("create", "delete", "read")
 class Operation(NamedTuple):
     """What one process did, and the response that it got."""
 
-    role: str
-    """``"create"``, ``"delete"`` or ``"read"``."""
+    role: str  # ``"create"``, ``"delete"`` or ``"read"``
     token: str
     response: str | None
     """``"done"``, ``"taken"``, ``"absent"``, ``"found"``; None: unknown, or still under way."""
-    seen: str | None
-    """The token that it was shown."""
-    after: int
-    """A bit for each operation that had ended when it began."""
+    seen: str | None  # the token that it was shown
+    after: int  # a bit for each operation that had ended when it began
 
 
 @lru_cache(maxsize=1 << 16)
@@ -113,25 +106,18 @@ class LinearName:
 
     reader: Callable[[], Generator[Any, Any, Any]]
     """Makes the protocol that says who holds the name at last, as every later reader would."""
-    plain: str
-    """The plain name. Where the reader says of no other object, its bytes lie there."""
-    bodies: Mapping[str, bytes]
-    """The bytes of each creation, by token."""
+    plain: str  # the plain name. Where the reader says of no other object, its bytes lie there.
+    bodies: Mapping[str, bytes]  # the bytes of each creation, by token
     _: KW_ONLY
-    first: str | None = None
-    """Who holds the name before."""
-    revives: bool = False
-    """As for :func:`is_linear`."""
+    first: str | None = None  # who holds the name before
+    revives: bool = False  # as for :func:`is_linear`
     shown: bool = True
     """Whether the plain name shows who holds it as soon as every process has ended without trouble."""
-    repairs: bool = False
-    """Whether that reader has the plain name show who holds it, whatever had gone wrong."""
-    hidden: bool = True
-    """Whether it shows nothing where nobody does, as soon as the deletions have."""
+    repairs: bool = False  # whether that reader has the plain name show who holds it, whatever had gone wrong
+    hidden: bool = True  # whether it shows nothing where nobody does, as soon as the deletions have
     creation_of: Callable[[str], str] = str
     """Returns the creation's token of an object's, where that says more."""
-    marks: bool = False
-    """Whether what a process was shown may be such an object's."""
+    marks: bool = False  # whether what a process was shown may be such an object's
     _final: dict[Any, _Final] = field(default_factory=dict, init=False, repr=False)
 
     def judge(self, world: World, state: Any, runs: tuple[ActorRun, ...]) -> str | None:

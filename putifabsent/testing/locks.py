@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
-from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Refused, Released, TryAgain
-from putifabsent.testing.asking import InBothColours, LosesAnswers, Registry, forked, required, together
-
-if TYPE_CHECKING:
-    from putifabsent.backends.registries import Lock
-
-__all__ = ["LockTests", "LostLockTests"]
+from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released
+from putifabsent.testing.asking import (
+    InBothColours,
+    LosesAnswers,
+    Registry,
+    answered,
+    forked,
+    required,
+    together,
+)
 
 _LEASE = 600.0
 _SHORT = 0.05
@@ -23,24 +26,16 @@ _QUESTIONS = 200_000
 
 
 class LockTests(InBothColours):
-    """What every lock promises. Subclass it, and give it ``lock``.
-
-    Fixtures
-    --------
-    lock
-        Where locks are. Required.
-    key
-        One that nobody holds; by default a new one.
-    """
+    """What every lock promises. Subclass it, and give it ``lock``, perhaps ``key``."""
 
     @pytest.fixture
     def lock(self) -> Lock:
-        """Return the lock under test."""
+        """Return where locks are."""
         required(self, "lock")
 
     @pytest.fixture
     def key(self) -> str:
-        """Return a key that nobody holds."""
+        """Return a key that nobody holds; by default a new one."""
         return f"test://{uuid.uuid4()}/name"
 
     @pytest.fixture
@@ -185,10 +180,7 @@ def _left(held: object, owner: str) -> float:
 
 
 def _acquires(lock: Lock, key: str, number: int) -> tuple[str, object]:
-    outcome = lock.acquire(key, str(number), _LEASE)
-    while isinstance(outcome, TryAgain):
-        outcome = lock.acquire(key, str(number), _LEASE)
-    return str(number), outcome
+    return str(number), answered(lambda: lock.acquire(key, str(number), _LEASE))
 
 
 def _locks_and_releases(ask: Registry, key: str) -> bool:

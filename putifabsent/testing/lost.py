@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 
-from putifabsent.backends.base import Maybe, Staged, TryAgain
+from putifabsent.backends.base import Creation, Maybe, Staged, Store, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.create import create, resolve
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Publish, Put, Stage
-from putifabsent.testing.asking import LosesAnswers, held, staged
+from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, Publish, Put, Request, Stage
+from putifabsent.testing.asking import Around, Ask, LosesAnswers, held, staged
 from putifabsent.testing.races import creation_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.backends.base import Creation, Store
-    from putifabsent.shim.requests import Request
-    from putifabsent.testing.asking import Around, Ask
-
-__all__ = ["LostAnswerTests"]
 
 Write: TypeAlias = "Callable[[Ask, str, Creation], Request]"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,8 +15,10 @@ from putifabsent.backends.base import (
     Absent,
     ConditionalCopy,
     Created,
+    Creation,
     Deleted,
     Exists,
+    Holder,
     Listed,
     Maybe,
     Refused,
@@ -24,17 +27,9 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Publish, Put
-from putifabsent.testing.asking import created, held, together, won
+from putifabsent.testing.asking import Around, Ask, created, held, together, won
 from putifabsent.testing.races import creation_of, race
 from putifabsent.testing.stores import BODIES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.backends.base import Creation, Holder
-    from putifabsent.testing.asking import Around, Ask
-
-__all__ = ["ConditionalCopyTests", "PublishTests"]
 
 
 class PublishTests:
@@ -45,8 +40,7 @@ class PublishTests:
     large: ClassVar[int] = 2**20
     """Bytes, as for ``StoreTests``. One byte more than the store's ``largest_put`` is tested as well, if that
     is no more than this."""
-    deletions: ClassVar[int] = 100
-    """How often a publication is raced with the deletion of its source."""
+    deletions: ClassVar[int] = 100  # how often a publication is raced with the deletion of its source
 
     # --- putting
 

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from putifabsent.backends.base import (
     STATE_FOLDER,
+    CompleteOutcome,
     Created,
     Creation,
     Exists,
@@ -35,23 +36,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from multiprocessing.connection import Connection
-
-    from putifabsent.backends.base import CompleteOutcome
-
-__all__ = [
-    "Attempt",
-    "Contender",
-    "Race",
-    "Raced",
-    "body_of",
-    "creation_of",
-    "race",
-    "through_filesystem",
-    "through_made_store",
-    "through_store",
-]
 
 StoreOperation: TypeAlias = Literal["create", "complete", "mixed"]
 
@@ -70,27 +55,20 @@ class Raced:
     """What came of one name."""
 
     name: str
-    winners: tuple[int, ...]
-    """The writers, by number, whose creation was acknowledged."""
-    losers: int
-    """How many got the answer that it exists."""
-    errors: tuple[str, ...]
-    """What the others got."""
+    winners: tuple[int, ...]  # the writers, by number, whose creation was acknowledged
+    losers: int  # how many got the answer that it exists
+    errors: tuple[str, ...]  # what the others got
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
     """What came of a race."""
 
-    names: tuple[Raced, ...]
-    """Each name's outcome, in the order of the race."""
+    names: tuple[Raced, ...]  # each name's outcome, in the order of the race
     writers: int
-    size: int
-    """Bytes of each body."""
-    seconds: float
-    """From the start of the first writer to the end of the last."""
-    failures: tuple[str, ...] = ()
-    """Processes that could not take part, and why."""
+    size: int  # bytes of each body
+    seconds: float  # from the start of the first writer to the end of the last
+    failures: tuple[str, ...] = ()  # processes that could not take part, and why
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -100,11 +78,8 @@ class Race:
     def problems(self, read: Callable[[str], bytes | None] | None = None) -> list[str]:
         """Say what contradicts "exactly one winner, and its bytes"; an empty list is what one hopes for.
 
-        Parameters
-        ----------
-        read
-            Returns the bytes under a name, or None: a way round the code that was raced. Without it
-            only the winners are counted.
+        ``read`` returns the bytes under a name, or None: a way round the code that was raced. Without it only
+        the winners are counted.
         """
         found = list(self.failures)
         for raced in self.names:
@@ -131,26 +106,13 @@ def race(
 ) -> Race:
     """Have ``max(processes, 1) * threads`` writers create each name, all at the same time.
 
-    Parameters
-    ----------
-    make
-        Makes what a process writes through: a :class:`~putifabsent.backends.base.Store`, an fsspec
-        filesystem, or a contender. It is called once a process; for other processes it must pickle.
-    names
-        Full names, none of which is there. Their folders are.
-    threads
-        Writers in each process.
-    processes
-        Processes that share nothing with this one; 0 races in this one.
-    size
-        Bytes of each body, which :func:`body_of` makes different for each writer.
-    seconds
-        When this time is over, what is not done counts as unanswered, and processes are killed.
+    ``make`` makes what a process writes through: a :class:`~putifabsent.backends.base.Store`, an fsspec
+    filesystem, or a contender. It is called once a process; for other processes, which share nothing with
+    this one, it must pickle. The names are full ones, none of which is there; their folders are. Bodies of
+    ``size`` bytes differ by :func:`body_of`. After so many ``seconds`` what is not done counts as unanswered,
+    and processes are killed.
 
-    Returns
-    -------
-    Race
-        Who won, and what went wrong. Nothing is raised for a store that has two winners.
+    Nothing is raised for a store that has two winners: what is returned says so.
     """
     names = tuple(names)
     began = time.monotonic()

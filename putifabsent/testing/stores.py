@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pytest
 from fsspec.asyn import get_loop, sync
@@ -25,6 +26,7 @@ from putifabsent.backends.base import (
     Listed,
     Refused,
     Staged,
+    Store,
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import (
@@ -57,45 +59,19 @@ from putifabsent.testing.asking import (
 from putifabsent.testing.deaths import Will, doomed
 from putifabsent.testing.races import creation_of, race, through_made_store
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from putifabsent.backends.base import Store
-
-__all__ = ["SharedStoreTests", "StoreTests"]
-
-BODIES = {
-    "empty": b"",
-    "text": "täxt\r\n".encode(),
-    "binary": bytes(range(256)),
-}
+BODIES = {"empty": b"", "text": "täxt\r\n".encode(), "binary": bytes(range(256))}
 _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
 
 
 class StoreTests:
-    """What every store promises. Subclass it, and give it ``store`` and ``folder``.
+    """What every store promises. Subclass it, and give it ``store`` and ``folder``, perhaps ``around``.
 
-    Fixtures
-    --------
-    store
-        The store, fresh or not. Required.
-    folder
-        A full name under which nothing is: names are made as ``f"{folder}/name"``. Where the store
-        has folders, it is an existing one. Required.
-    around
-        A way to the bytes that does not go through the store (:class:`Around`): without it the store
-        vouches for itself.
-
-    Notes
-    -----
     Every test runs in both colours, by the methods and by their asynchronous twins. Whether a deletion by
     version is atomic is not tested: only luck would find it out.
     """
 
-    large: ClassVar[int] = 2**20
-    """Bytes of a large body: more than one part of the store's uploads."""
-    several_pages: ClassVar[int] = 1001
-    """Names in one folder: more than a page of the store's listings."""
+    large: ClassVar[int] = 2**20  # bytes of a large body: more than one part of the store's uploads
+    several_pages: ClassVar[int] = 1001  # names in one folder: more than a page of the store's listings
     # What a careless client changes on the way. Each must be created as it is, or refused.
     odd_names: ClassVar[tuple[str, ...]] = (
         "plain", "with space", " leading", "trailing ", "a+b", "a b", "%41", "A", "a", "%2e", "50%", "#1",
@@ -107,17 +83,17 @@ class StoreTests:
 
     @pytest.fixture
     def store(self) -> Store:
-        """Return the store under test."""
+        """Return the store under test, fresh or not."""
         required(self, "store")
 
     @pytest.fixture
     def folder(self) -> str:
-        """Return where names may be made."""
+        """Return a full name under which nothing is: an existing folder, where the store has folders."""
         required(self, "folder")
 
     @pytest.fixture
     def around(self, store: Store) -> Around:
-        """Return a way round the store."""
+        """Return a way to the bytes round the store: without one it vouches for itself."""
         return ThroughTheStore(store)
 
     colour = InBothColours.colour
@@ -427,16 +403,7 @@ class StoreTests:
 
 
 class SharedStoreTests(StoreTests):
-    """What a store promises to processes that share it. Give it ``make_store`` and ``folder``.
-
-    Fixtures
-    --------
-    make_store
-        Makes the store, here or in another process: a function of a module, or a
-        :func:`functools.partial` of one. Required; ``store`` is then what it makes.
-    folder, around
-        As for :class:`StoreTests`.
-    """
+    """What a store promises to processes that share it. Give it ``make_store``, ``folder``."""
 
     steps_in: ClassVar[tuple[str, ...]] = ()
     """What does the store's work: a writer is killed before each line of it. Full names of modules, or
@@ -444,7 +411,7 @@ class SharedStoreTests(StoreTests):
 
     @pytest.fixture
     def make_store(self) -> Callable[[], Store]:
-        """Return what makes the store, in any process."""
+        """Return what makes the store, in any process: a function of a module, or a partial of one."""
         required(self, "make_store")
 
     @pytest.fixture

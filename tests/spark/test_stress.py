@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from putifabsent.cli.app import app
 from putifabsent.lab.servers import LocalBucket
 from putifabsent.lab.stress.paths import guarded, stock_of
-from putifabsent.lab.stress.running import Stress
+from putifabsent.lab.stress.pool import Stress
 from tests.lab.stress.cases import CASES
 from tests.lab.stress.chance import soon
 from tests.spark.drivers import LONG

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,18 +13,12 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.durations import formatted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["COLUMNS", "RUNS", "Cell", "Experiment", "Published", "published", "read"]
-
 COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
-RUNS = 1_000
-"""Of each published cell."""
-_LONGEST = 10**15
-"""Milliseconds: no timestamp comes near the end of 64 bits."""
-_MOST = 2**26
-"""Timestamps of one run, all of which are in memory at once: half a gibibyte."""
+RUNS = 1_000  # of each published cell
+_LONGEST = 10**15  # milliseconds: no timestamp comes near the end of 64 bits
+_MOST = 2**26  # timestamps of one run, all of which are in memory at once: half a gibibyte
 
 
 @dataclass(frozen=True, order=True)
@@ -32,22 +27,12 @@ class Experiment:
 
     A writer's first timestamp is anywhere in the first interval; each next one comes an interval later, give
     or take up to the jitter. Its last one is the first at or past the end of the duration. All of that is
-    drawn evenly, and by each writer for itself.
-
-    Attributes
-    ----------
-    jitter
-        Less than the interval, so that a writer never collides with itself.
-
-    Raises
-    ------
-    ConfigError
-        Where no such writers can be.
+    drawn evenly, and by each writer for itself. ``ConfigError``, where no such writers can be.
     """
 
     writers: int
     interval: int
-    jitter: int
+    jitter: int  # less than the interval, so that a writer never collides with itself
     duration: int
 
     def __post_init__(self) -> None:
@@ -81,16 +66,10 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of an experiment's runs.
-
-    Attributes
-    ----------
-    tally
-        How many runs had 0, 1, 2, ... collisions; its last number is not 0.
-    """
+    """What came of an experiment's runs."""
 
     experiment: Experiment
-    tally: tuple[int, ...]
+    tally: tuple[int, ...]  # how many runs had 0, 1, 2, ... collisions; its last number is not 0
 
     @property
     def runs(self) -> int:
@@ -163,16 +142,13 @@ class Published(NamedTuple):
 def published() -> list[Published]:
     """Return the published cells, 78 of four experiments, in the order in which they were published."""
     with files(__package__).joinpath("published-collisions.csv").open(encoding="utf-8") as file:
+        rows = csv.reader(file)
+        next(rows)  # the columns' names
         return [
             Published(
-                int(row["experiment"]),
-                Experiment(*(int(row[column]) for column in COLUMNS)),
-                float(row["mean_collisions"]),
-                int(row["min_collisions"]),
-                int(row["max_collisions"]),
-                float(row["percent_of_runs_with_a_collision"]),
+                int(number), Experiment(*map(int, cell)), float(mean), int(low), int(high), float(percent)
             )
-            for row in csv.DictReader(file)
+            for number, *cell, mean, low, high, percent in rows
         ]
 
 
@@ -180,12 +156,8 @@ def read(path: Path) -> list[Experiment]:
     """Return the experiments that a file lists: a list of JSON objects, or CSV with a line of column names.
 
     The columns are the published table's: ``writers``, ``interval_ms``, ``jitter_ms``, ``duration_ms``.
-    Others are passed over, so what ``putifabsent simulate --json`` prints can be read again.
-
-    Raises
-    ------
-    ConfigError
-        Where the file is none of both, has no cell, or has a cell that can't be run: it names which.
+    Others are passed over, so what ``putifabsent simulate --json`` prints can be read again. ``ConfigError``:
+    the file is none of both, has no cell, or has a cell that can't be run; it names which.
     """
     text = path.read_text(encoding="utf-8")
     if text.lstrip().startswith(("[", "{")):

@@ -9,36 +9,20 @@ pair of writers stays so near to each other that one of its collisions makes the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     from putifabsent.lab.simulate.experiment import Cell, Published
 
     Floats = NDArray[np.floating[Any]]
 
-__all__ = [
-    "ENOUGH",
-    "LEVEL",
-    "Chances",
-    "chances",
-    "cumulative",
-    "differing",
-    "expected_mean",
-    "expected_percent",
-    "mean_band",
-    "percent_band",
-]
-
-
-ENOUGH = 100
-"""Runs of a cell; of fewer, noise explains whatever comes out."""
+ENOUGH = 100  # runs of a cell; of fewer, noise explains whatever comes out
 LEVEL = 0.999
 """How sure it is that cells of the same writers are not called different, all comparisons together."""
 

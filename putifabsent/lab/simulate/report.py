@@ -8,6 +8,7 @@ the band about it holds 99.9 % of what as many runs come to.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -20,23 +21,12 @@ from matplotlib.ticker import MaxNLocator
 from putifabsent import pages
 from putifabsent.lab import drawing
 from putifabsent.lab.durations import formatted
-from putifabsent.lab.simulate.noise import (
-    ENOUGH,
-    LEVEL,
-    differing,
-    expected_mean,
-    expected_percent,
-    mean_band,
-    percent_band,
-)
+from putifabsent.lab.simulate import noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
-
-__all__ = ["Chart", "charts", "page", "published_charts", "save", "svg"]
 
 Quantity: TypeAlias = Literal["percent", "collisions"]
 Along: TypeAlias = Literal["writers", "interval"]
@@ -164,14 +154,14 @@ def _draw_expected(axes: Any, chart: Chart, along: Sequence[float], runs: int) -
     """Draw a line on a fine scale, with the band of what noise makes of it."""
     what = chart.cells[0].experiment
     if chart.along == "writers":
-        values = [expected_mean(writers, what.interval, what.duration) for writers in along]
+        values = [noise.expected_mean(writers, what.interval, what.duration) for writers in along]
     else:
-        values = [expected_mean(what.writers, minutes * _MINUTE, what.duration) for minutes in along]
+        values = [noise.expected_mean(what.writers, minutes * _MINUTE, what.duration) for minutes in along]
     if chart.quantity == "percent":
-        values = [expected_percent(mean) for mean in values]
-        low, high = zip(*(percent_band(value, runs) for value in values), strict=True)
+        values = [noise.expected_percent(mean) for mean in values]
+        low, high = zip(*(noise.percent_band(value, runs) for value in values), strict=True)
     else:
-        low, high = zip(*(mean_band(value, runs) for value in values), strict=True)
+        low, high = zip(*(noise.mean_band(value, runs) for value in values), strict=True)
     axes.fill_between(along, low, high, color=_OURS, alpha=0.14, lw=0, label="99.9 % of samples")
     axes.plot(along, values, "-", lw=1, color=_OURS, label="birthday problem")
 
@@ -211,7 +201,7 @@ def page(
 
 def _cells(cell: Cell) -> list[str]:
     what = cell.experiment
-    expected = expected_percent(expected_mean(what.writers, what.interval, what.duration))
+    expected = noise.expected_percent(noise.expected_mean(what.writers, what.interval, what.duration))
     return [
         str(what.writers),
         *(formatted(each) for each in (what.interval, what.jitter, what.duration)),
@@ -220,13 +210,13 @@ def _cells(cell: Cell) -> list[str]:
 
 
 def _verdict(cells: Sequence[Cell], published: Sequence[Published]) -> str:
-    other = differing(cells, published)
-    if not other and (runs := min(cell.runs for cell in cells)) < ENOUGH:
+    other = noise.differing(cells, published)
+    if not other and (runs := min(cell.runs for cell in cells)) < noise.ENOUGH:
         return f"<p>In {runs} runs of a cell noise explains whatever differs from the published ones.</p>"
     if not other:
         return (
-            f"<p>All {len(cells)} published cells are reproduced: at {LEVEL:.1%}, all comparisons together, "
-            f"noise explains what differs in mean, most and share of runs with a collision.</p>"
+            f"<p>All {len(cells)} published cells are reproduced: at {noise.LEVEL:.1%}, all comparisons "
+            f"together, noise explains what differs in mean, most and share of runs with a collision.</p>"
         )
     listed = "".join(f"<li>{escape(str(cell.experiment))}</li>" for cell in other)
     differ = f"{len(other)} of {len(cells)} cells differ from the published ones by more than noise"

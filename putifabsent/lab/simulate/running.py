@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -20,20 +21,13 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate.experiment import Cell, Experiment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
     Integers = NDArray[np.signedinteger[Any]]
 
-__all__ = ["Plan", "Tally", "collisions", "runs", "simulate", "timestamps"]
-
-_RUNS = 250
-"""Those of a share. Its seed hangs on it: another number would give other results."""
-_AT_ONCE = 2**18
-"""Timestamps that are worked on together: few enough for a processor's cache."""
-_MERGED = 7
-"""Writers whose timestamps are merged, not sorted."""
+_RUNS = 250  # those of a share. Its seed hangs on it: another number would give other results.
+_AT_ONCE = 2**18  # timestamps that are worked on together: few enough for a processor's cache
+_MERGED = 7  # writers whose timestamps are merged, not sorted
 
 
 class Tally(NamedTuple):
@@ -90,22 +84,9 @@ def simulate(
 ) -> list[Cell]:
     """Run each experiment many times, and say how often its writers collided: a cell each, in their order.
 
-    Parameters
-    ----------
-    runs
-        Of each cell.
-    seed
-        The same seed gives the same cells, however many processes there are, with one release of numpy. A
-        cell is the same alone and among others.
-    processes
-        How many share the work; 1 is this one.
-    progress
-        Called with (runs done, runs in all, what is going on).
-
-    Raises
-    ------
-    ConfigError
-        For no run, a negative seed, or no process.
+    The same seed gives the same cells, however many processes share the work, with one release of numpy; a
+    cell is the same alone and among others. ``progress`` is called with (runs done, runs in all, what is
+    going on). ``ConfigError``: for no run, a negative seed, or no process.
     """
     plan = Plan(experiments, runs, seed)
     plan.check()
@@ -168,10 +149,7 @@ def runs(experiment: Experiment, count: int, seed: int | np.random.SeedSequence)
 def collisions(times: Integers) -> NDArray[np.int64]:
     """Return, for each run, how many timestamps there are more than different ones.
 
-    Parameters
-    ----------
-    times
-        Shape (runs, writers, timestamps); no writer has one twice. It is overwritten.
+    ``times`` has the shape (runs, writers, timestamps), and no writer has one twice; it is overwritten.
     """
     _, writers, columns = times.shape
     in_order = times.reshape(len(times), -1)

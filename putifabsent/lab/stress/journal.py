@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
@@ -16,17 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Self
-
-__all__ = ["TORN", "Journal", "Operation", "body", "host", "kept", "offered_in"]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LONGEST_ERROR = 500
 
-TORN = "torn"
-"""For bytes that nobody offered."""
+TORN = "torn"  # for bytes that nobody offered
 _SIZE = 1024
 
 Action: TypeAlias = Literal["create", "read", "list", "plain", "kill", "pause"]
@@ -41,32 +37,25 @@ class Operation:
     action: Action
     """``"list"``: its folder's listing leaves it out; ``"plain"``: the wrapped filesystem finds other bytes
     than were read; ``"kill"`` or ``"pause"``: what was done to the writer."""
-    host: str
-    """The machine's boot, by its id. Times of one host can be compared, those of two can't."""
+    host: str  # the machine's boot, by its id. Times of one host can be compared, those of two can't.
     writer: int
     purpose: Purpose | Literal[""]
     """What the name is to its table: a commit, what announces one (a request), or data. Of a fault empty."""
-    folder: str
-    """The table's."""
+    folder: str  # the table's
     name: str
-    identity: str
-    """What must be unique; mostly the name."""
-    offered: str | None = None
-    """Of a creation: what tells its bytes from all others'."""
+    identity: str  # what must be unique; mostly the name
+    offered: str | None = None  # of a creation: what tells its bytes from all others'
     saw: str | None = None
     """Of a creation: the commit that its writer took for the table's last one, where the format's rule rests
     on that."""
-    begun: int = 0
-    """Nanoseconds of the host's monotonic clock."""
-    ended: int | None = None
-    """None where the writer did not live to see it."""
+    begun: int = 0  # nanoseconds of the host's monotonic clock
+    ended: int | None = None  # None where the writer did not live to see it
     outcome: Outcome | None = None
     """``"taken"``: another provably has it; ``"fenced"``: the step came too late; ``"failed"``: any other
     error, which promises nothing."""
     seen: str | None = None
     """Of a read that found, and of plain bytes: what whoever created it offered; or :data:`TORN`."""
-    closing: bool = False
-    """Whether it is one of the reads after all else has ended."""
+    closing: bool = False  # whether it is one of the reads after all else has ended
     error: str | None = None
 
 

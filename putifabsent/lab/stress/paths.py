@@ -7,17 +7,12 @@ name is there, and write.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["Contender", "Path", "endpoint_of", "guarded", "stock_of"]
-
-_LEASE = 2.0
-"""Seconds: paused writers are to lose their turns in a run of minutes."""
+_LEASE = 2.0  # seconds: paused writers are to lose their turns in a run of minutes
 _WAIT = 20.0
 
 

@@ -16,25 +16,19 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.stress.journal import Journal, Operation, host
+from putifabsent.lab.stress.journal import Action, Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from putifabsent.lab.stress.journal import Action
-
-__all__ = ["FAULTS", "Orders", "Stress"]
 
 FAULTS = ("kill", "pause", "lost")
 
@@ -44,30 +38,24 @@ _REPORT_SECONDS = 0.5
 _KILL_SECONDS = 2.0
 _PAUSE_SECONDS = 3.0
 """From one fault of a kind to the next of all writers of a run, or somewhat more on a busy machine."""
-_PAUSES = (0.5, 8.0)
-"""Seconds. A turn's lease is two: past twice that another writer breaks it."""
+_PAUSES = (0.5, 8.0)  # seconds. A turn's lease is two: past twice that another writer breaks it.
 _GRACE_SECONDS = 60.0
 """For what is under way at the end: to wait for a turn, and to give up a creation, takes 50 at most."""
-_REST_SECONDS = 0.2
-"""After an error that was no answer."""
+_REST_SECONDS = 0.2  # after an error that was no answer
 
 
 @dataclass(frozen=True)
 class Stress:
     """What is to be run."""
 
-    root: str
-    """A folder of the store that is there, as its paths say it."""
-    formats: Sequence[str] = tuple(WORKLOADS)
-    """Which writers have, by turns."""
+    root: str  # a folder of the store that is there, as its paths say it
+    formats: Sequence[str] = tuple(WORKLOADS)  # which writers have, by turns
     writers: int = 32
-    tables: int = 1
-    """Of each format; fewer are more contended."""
+    tables: int = 1  # of each format; fewer are more contended
     seconds: float = 120
     faults: Sequence[str] = FAULTS
     """``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the store, one in a hundred)."""
-    seed: int = 1
-    """Of chance; the writers' own order is never the same."""
+    seed: int = 1  # of chance; the writers' own order is never the same
 
     def check(self) -> None:
         """Raise ``ConfigError`` for what can't be run."""
@@ -110,16 +98,12 @@ class Orders(NamedTuple):
 class _Pool:
     orders: Orders
     journals: Path
-    acknowledged: Any
-    """By the writers' numbers: how many commits each has."""
-    holding: Any
-    """Whether each has its table's turn."""
-    living: dict[int, int] = field(default_factory=dict)
-    """Writers by their processes."""
+    acknowledged: Any  # by the writers' numbers: how many commits each has
+    holding: Any  # whether each has its table's turn
+    living: dict[int, int] = field(default_factory=dict)  # writers by their processes
     paused: dict[int, tuple[float, int]] = field(default_factory=dict)
     """Processes that stand still: until when, and the number of the fault in the journal."""
-    killed: set[int] = field(default_factory=set)
-    """Processes that will not end by themselves."""
+    killed: set[int] = field(default_factory=set)  # processes that will not end by themselves
     lives: count[int] = field(default_factory=count)
 
     def run(self) -> None:

@@ -6,6 +6,7 @@ The charts show how long commits took, how many there were, and what happened me
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -21,12 +22,8 @@ from putifabsent.lab.stress import results
 from putifabsent.lab.stress.rules import PROMISES, count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
+    from putifabsent.lab.stress.pool import Stress
     from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.running import Stress
-
-__all__ = ["page"]
 
 _COLOURS = ("#00796b", "#b0532f", "#37474f", "#7b1fa2", "#1976d2", "#827717", "#c2185b", "#5d4037")
 _PROMISES = dict(zip(PROMISES, ("#b71c1c", "#ef6c00", "#6a1b9a", "#1565c0", "#558b2f"), strict=True))

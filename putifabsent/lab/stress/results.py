@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,26 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from putifabsent.lab.stress.journal import Operation
-from putifabsent.lab.stress.rules import PROMISES, count
+from putifabsent.lab.stress.rules import PROMISES, Violation, count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from putifabsent.lab.stress.paths import Contender
-    from putifabsent.lab.stress.rules import Violation
-
-__all__ = [
-    "COLUMNS",
-    "SCHEMA",
-    "Figures",
-    "Result",
-    "cells",
-    "errors",
-    "figures",
-    "row",
-    "table_of",
-    "verdict",
-]
 
 _TYPES = {"writer": pa.int64(), "begun": pa.int64(), "ended": pa.int64(), "closing": pa.bool_()}
 SCHEMA = pa.schema([(each.name, _TYPES.get(each.name, pa.string())) for each in fields(Operation)])
@@ -53,14 +38,10 @@ class Figures(NamedTuple):
 
     commits: dict[str, int]
     """Creations by which a commit is decided, by their outcomes; ``"none"``: their writers died."""
-    tables: dict[str, int]
-    """The acknowledged ones, by their tables."""
-    rate: float
-    """Acknowledged commits a second, of those begun in time."""
-    milliseconds: dict[int, float]
-    """What an acknowledged one took, by percentiles: 50, 95, 99."""
-    operations: int
-    """Creations and reads in all, the closing ones aside."""
+    tables: dict[str, int]  # the acknowledged ones, by their tables
+    rate: float  # acknowledged commits a second, of those begun in time
+    milliseconds: dict[int, float]  # what an acknowledged one took, by percentiles: 50, 95, 99
+    operations: int  # creations and reads in all, the closing ones aside
     faults: dict[str, int]
 
     @property
@@ -114,12 +95,9 @@ class Result(NamedTuple):
     history: pa.Table
     figures: Figures
     violations: list[Violation]
-    requests: int | None
-    """That the store got, for all of it; None where that can't be counted."""
-    lost: int
-    """Of these, how many had a lost answer."""
-    idle: list[str]
-    """Tables that have no acknowledged commit: nothing was tried there."""
+    requests: int | None  # that the store got, for all of it; None where that can't be counted
+    lost: int  # of these, how many had a lost answer
+    idle: list[str]  # tables that have no acknowledged commit: nothing was tried there
 
 
 COLUMNS = ("path", "commits", "a second", "p50 ms", "p95 ms", "p99 ms", "requests each", *PROMISES)
@@ -169,8 +147,7 @@ def errors(result: Result) -> list[tuple[str, int]]:
     return Counter(_PARTICULAR.sub("...", error) for error in failed["error"].to_pylist()).most_common()
 
 
-_ENOUGH = 100
-"""Acknowledged commits; in fewer, what is rare does not happen."""
+_ENOUGH = 100  # acknowledged commits; in fewer, what is rare does not happen
 
 
 def verdict(runs: Sequence[Result]) -> str:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,23 +18,17 @@ from typing import TYPE_CHECKING
 from putifabsent.errors import ConfigError
 from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
-from putifabsent.lab.stress.paths import Guarded, endpoint_of
-from putifabsent.lab.stress.pool import FAULTS, Orders, Stress
+from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
+from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import Result, figures, table_of
-from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.rules import Violation, judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     import pyarrow as pa
     from typing_extensions import Self
 
-    from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.paths import Path as StorePath
-    from putifabsent.lab.stress.rules import Violation
-
-__all__ = ["FAULTS", "Ground", "Stress", "obeyed", "run"]
 
 _LOST_SHARE = 0.01
 _READERS = 16
@@ -44,19 +39,9 @@ def run(
 ) -> Result:
     """Have the writers, each a process, write by one path; judge the outcomes.
 
-    Parameters
-    ----------
-    stress
-        What is to be run. Its tables are new ones, in a folder of their own, and are left there.
-    progress
-        Called with (seconds that are over, seconds in all, what is going on).
-
-    Raises
-    ------
-    ConfigError
-        For what can't be run.
-    OSError
-        The tables could not be made.
+    The tables are new ones, in a folder of their own, and are left there. ``progress`` is called with
+    (seconds that are over, seconds in all, what is going on). ``ConfigError``: for what can't be run;
+    ``OSError``: the tables could not be made.
     """
     stress.check()
 

@@ -10,27 +10,22 @@ import random
 import re
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from putifabsent.errors import Fenced, OutcomeUnknown, unknown_of
-from putifabsent.lab.stress.journal import Operation, body, host, offered_in
+from putifabsent.lab.stress.journal import Journal, Operation, Outcome, Purpose, body, host, offered_in
 from putifabsent.shim.formats import hudi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from putifabsent.lab.stress.journal import Journal, Outcome, Purpose
     from putifabsent.lab.stress.paths import Path
-
-__all__ = ["WORKLOADS", "Workload", "Writer", "failed"]
 
 _TRIES = 4
 _REST_SECONDS = 1.0
-_LOOKS_BACK = 0.3
-"""How often a writer reads an old commit again."""
+_LOOKS_BACK = 0.3  # how often a writer reads an old commit again
 
 
 @dataclass(frozen=True)
@@ -143,8 +138,7 @@ class _Numbered:
     first: ClassVar[int]
     form: ClassVar[str]
     numbered: ClassVar[re.Pattern[str]]
-    laid: ClassVar[str] = ""
-    """What the table has from its beginning."""
+    laid: ClassVar[str] = ""  # what the table has from its beginning
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -197,8 +191,7 @@ class Hudi:
     is the last, and its own follows on that one.
     """
 
-    _GRAIN = 50
-    """Milliseconds from one instant of a clock to its next."""
+    _GRAIN = 50  # milliseconds from one instant of a clock to its next
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from putifabsent.lab.stress.pool import Stress
     from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.running import Stress
 
 __all__ = ["soon"]
 

@@ -11,9 +11,10 @@ import pytest
 from putifabsent.errors import ConfigError
 from putifabsent.lab.stress.journal import body
 from putifabsent.lab.stress.paths import Guarded, guarded, stock_of
+from putifabsent.lab.stress.pool import Stress
 from putifabsent.lab.stress.results import table_of
 from putifabsent.lab.stress.rules import judge
-from putifabsent.lab.stress.running import Ground, Stress, run
+from putifabsent.lab.stress.running import Ground, run
 from tests.lab.stress.broken import broken
 from tests.lab.stress.chance import soon
 from tests.shim import ballot_mutants, mutants
