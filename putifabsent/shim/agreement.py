@@ -31,21 +31,11 @@ _RECORDS = "/arbiters"
 
 
 class Terms(NamedTuple):
-    """What the mounts of a table must have in common.
+    """What the mounts of a table must have in common."""
 
-    Attributes
-    ----------
-    arbiter
-        The kind of arbiter.
-    registry
-        Which registry it asks, without credentials; None for none.
-    place
-        By which address the registry knows the table; None where no registry does.
-    """
-
-    arbiter: str
-    registry: str | None = None
-    place: str | None = None
+    arbiter: str  # the kind of arbiter
+    registry: str | None = None  # which registry it asks, without credentials; None for none
+    place: str | None = None  # by which address the registry knows the table; None where no registry does
 
     def __str__(self) -> str:
         if self == NATIVE:

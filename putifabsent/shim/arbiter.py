@@ -30,17 +30,10 @@ __all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
 
 
 class Arbiter(ABC):
-    """Decides who creates a name, where the store can't.
+    """Decides who creates a name, where the store can't."""
 
-    Attributes
-    ----------
-    keys
-        What its folder in a table's state is called.
-    needs
-        What a probe must find of the store: operations, by their names.
-    """
-
-    keys: ClassVar[str]
+    keys: ClassVar[str]  # what its folder in a table's state is called
+    # What a probe must find of the store: operations, by their names.
     needs: ClassVar[tuple[str, ...]] = ("list", "publish")
 
     @property
@@ -186,16 +179,10 @@ class Arbiter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Balloting(Arbiter):
-    """The bucket alone decides: :mod:`putifabsent.shim.ballot`.
-
-    Attributes
-    ----------
-    largest_publish
-        More bytes than this the store can't copy.
-    """
+    """The bucket alone decides: :mod:`putifabsent.shim.ballot`."""
 
     keys: ClassVar[str] = "ballot"
-    largest_publish: int
+    largest_publish: int  # more bytes than this the store can't copy
 
     @property
     def kind(self) -> str:
@@ -271,18 +258,10 @@ class Balloting(Arbiter):
 
 @dataclass(frozen=True, slots=True)
 class Locking(Balloting):
-    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`.
-
-    Attributes
-    ----------
-    lock
-        Which.
-    place
-        The store's canonical address, up to where its names begin.
-    """
+    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`."""
 
     lock: Lock
-    place: str
+    place: str  # the store's canonical address, up to where its names begin
 
     @property
     def kind(self) -> str:
@@ -297,22 +276,12 @@ class Locking(Balloting):
 
 @dataclass(frozen=True, slots=True)
 class Claiming(Arbiter):
-    """A registry decides: :mod:`putifabsent.shim.claims`.
-
-    Attributes
-    ----------
-    claims
-        The registry.
-    place
-        The store's canonical address, up to where its names begin.
-    largest_publish
-        More bytes than this the store can't copy.
-    """
+    """A registry decides: :mod:`putifabsent.shim.claims`."""
 
     keys: ClassVar[str] = "claims"
     claims: Claims
-    place: str
-    largest_publish: int
+    place: str  # the store's canonical address, up to where its names begin
+    largest_publish: int  # more bytes than this the store can't copy
 
     @property
     def kind(self) -> str:

@@ -157,22 +157,14 @@ def marked(token: str | None) -> tuple[int, str] | None:
 
 @dataclass(slots=True)
 class Scene:
-    """What one listing shows.
+    """What one listing shows."""
 
-    Attributes
-    ----------
-    prepares, accepts
-        All of them, of every incarnation.
-    ends
-        The value of each incarnation that has ended, as far as clean-up has left it.
-    made
-        When the bytes of a value were put.
-    """
-
+    # prepares, accepts: all of them, of every incarnation.
     prepares: list[Prepare] = field(default_factory=list)
     accepts: list[Accept] = field(default_factory=list)
+    # The value of each incarnation that has ended, as far as clean-up has left it.
     ends: dict[int, str] = field(default_factory=dict)
-    made: dict[Prepare, datetime] = field(default_factory=dict)
+    made: dict[Prepare, datetime] = field(default_factory=dict)  # when the bytes of a value were put
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Scene:

@@ -56,30 +56,19 @@ __all__ = ["Claimant", "has_ended", "holder_of"]
 
 @dataclass(slots=True)
 class Claimant:
-    """One process's part in what is claimed of one identity.
+    """One process's part in what is claimed of one identity."""
 
-    Attributes
-    ----------
-    name, creation, claims, identity
-        What of, for which creation, by which registry.
-    key
-        Where its own bytes lie, as soon as they may.
-    may_hold
-        The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
-    attempts
-        How often it had to take another key: one whose put was not answered is never sent again.
-    pauses
-        How often it has backed off.
-    """
-
+    # name, creation, claims, identity: what of, for which creation, by which registry.
     name: Name
     creation: Creation
     claims: Claims
     identity: str
-    key: str | None = None
+    key: str | None = None  # where its own bytes lie, as soon as they may
+    # The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
     may_hold: int | None = None
+    # How often it had to take another key: one whose put was not answered is never sent again.
     attempts: int = 0
-    pauses: int = 0
+    pauses: int = 0  # how often it has backed off
 
     def is_mine(self, claim: Claim) -> bool:
         """Whether the claim is by this process's creation."""

@@ -134,18 +134,11 @@ def millis_of(instant: str, zone: Zone | None = timezone.utc) -> int:
 
 @dataclass(slots=True)
 class RegistryTime:
-    """The last time that a registry's answer had.
+    """The last time that a registry's answer had."""
 
-    Attributes
-    ----------
-    last
-        Milliseconds since 1970, and the seconds of the caller's steady clock then; None: no answer yet.
-    reached
-        How far its counter was seen: what is above its time is not given yet.
-    """
-
+    # Milliseconds since 1970, and the seconds of the caller's steady clock then; None: no answer yet.
     last: tuple[int, float] | None = None
-    reached: int = 0
+    reached: int = 0  # how far its counter was seen: what is above its time is not given yet
 
     def by(self, steady: float) -> int | None:
         """Return the registry's time now, or a little before; None: query it."""

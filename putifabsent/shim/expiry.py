@@ -39,14 +39,9 @@ _REMOVED = "it was created, and removed before it was looked at again"
 
 
 class Made(NamedTuple):
-    """When a creation came into being, by the store's own time.
+    """When a creation came into being, by the store's own time."""
 
-    Attributes
-    ----------
-    earliest, latest
-        Not before, and not after; None where that is not known.
-    """
-
+    # earliest, latest: not before, and not after; None where that is not known.
     earliest: datetime | None
     latest: datetime | None
 

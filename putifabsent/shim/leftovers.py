@@ -90,27 +90,13 @@ _REPAIRS = {
 
 
 class Leftover(NamedTuple):
-    """Something that is left.
+    """Something that is left."""
 
-    Attributes
-    ----------
-    name
-        The plain name that it is of; for a file that is of none, its own.
-    what
-        What it is.
-    path
-        Where it lies: an object, or a folder of them.
-    objects
-        How many.
-    newest
-        When the store says the newest thing was made that is known of the name.
-    """
-
-    name: str
+    name: str  # the plain name that it is of; for a file that is of none, its own
     what: What
-    path: str
+    path: str  # where it lies: an object, or a folder of them
     objects: int = 1
-    newest: datetime | None = None
+    newest: datetime | None = None  # when the store says the newest thing was made that is known of the name
 
 
 def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:

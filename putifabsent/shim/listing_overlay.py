@@ -32,21 +32,12 @@ _AT_SOME_TIME = datetime.fromtimestamp(0, timezone.utc)
 
 
 class Sighting(NamedTuple):
-    """What is known of a name.
-
-    Attributes
-    ----------
-    name
-        The full name.
-    key
-        Where its bytes lie, if it lives. None: it has ended, or it was never decided, unless :attr:`open`.
-    open
-        Whether it may be decided, and only its ballots can tell.
-    """
+    """What is known of a name."""
 
     name: str
+    # Where its bytes lie, if it lives. None: it has ended, or it was never decided, unless it is open.
     key: str | None
-    open: bool = False
+    open: bool = False  # whether it may be decided, and only its ballots can tell
 
 
 def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) -> list[Sighting]:

@@ -51,43 +51,22 @@ class Removed(Exception):
 
 @dataclass(slots=True)
 class Voter:
-    """One process's part in the ballots about one identity.
-
-    Attributes
-    ----------
-    what
-        What the policy says of the name.
-    creation
-        Its token makes ballots its own.
-    tries
-        How often it had to take another key: one whose put was not answered is never sent again.
-    pauses
-        How often it has backed off.
-    bodies
-        The prepares with its own bytes that it has put, or may have.
-    committed
-        The incarnations in which its own value may have been accepted, or that it may have ended; of a name
-        that is older than the shim, the one in which it may have removed that.
-    helped
-        The incarnations in which it may have accepted another's value with its first ballot.
-    accepted
-        The accepts that it has put, or may have.
-    refused
-        The store's refusal to take a ballot.
-    folder
-        Where the ballots lie.
-    """
+    """One process's part in the ballots about one identity."""
 
     what: Name
-    creation: Creation
-    tries: int = 0
-    pauses: int = 0
+    creation: Creation  # its token makes ballots its own
+    tries: int = 0  # how often it had to take another key: one whose put was not answered is never sent again
+    pauses: int = 0  # how often it has backed off
+    # The prepares with its own bytes that it has put, or may have.
     bodies: set[Prepare] = field(default_factory=set)
+    # The incarnations in which its own value may have been accepted, or that it may have ended; of a name
+    # that is older than the shim, the one in which it may have removed that.
     committed: set[int] = field(default_factory=set)
+    # The incarnations in which it may have accepted another's value with its first ballot.
     helped: set[int] = field(default_factory=set)
-    accepted: set[Accept] = field(default_factory=set)
-    refused: Exception | None = None
-    folder: str = field(init=False)
+    accepted: set[Accept] = field(default_factory=set)  # the accepts that it has put, or may have
+    refused: Exception | None = None  # the store's refusal to take a ballot
+    folder: str = field(init=False)  # where the ballots lie
 
     def __post_init__(self) -> None:
         """Find out where the ballots lie."""

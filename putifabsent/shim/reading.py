@@ -24,15 +24,9 @@ __all__ = ["Located", "look", "read", "removed", "unanswered"]
 
 @dataclass(frozen=True, slots=True)
 class Located(Found):
-    """The name is there, by an arbiter that is not the store itself.
+    """The name is there, by an arbiter that is not the store itself."""
 
-    Attributes
-    ----------
-    path
-        The object that holds its bytes; the plain name, where that is all there is.
-    """
-
-    path: str
+    path: str  # the object that holds its bytes; the plain name, where that is all there is
 
 
 def unanswered(cause: Exception) -> OSError:

@@ -59,21 +59,11 @@ _KEY = re.compile(
 
 
 class Placed(NamedTuple):
-    """Of what a key tells.
+    """Of what a key tells."""
 
-    Attributes
-    ----------
-    arbiter
-        Whose key it is.
-    folder
-        All that is known of the identity: where the key lies.
-    name
-        The identity's canonical name; None where a part of it was too long, and is hashed.
-    """
-
-    arbiter: str
-    folder: str
-    name: str | None
+    arbiter: str  # whose key it is
+    folder: str  # all that is known of the identity: where the key lies
+    name: str | None  # the identity's canonical name; None where a part of it was too long, and is hashed
 
 
 def folder_for(name: Name, arbiter: str, longest_key: int) -> str:

@@ -107,18 +107,10 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
 
 
 class Logical(NamedTuple):
-    """A file as a transaction sees it: with another deletion vector it is another.
+    """A file as a transaction sees it: with another deletion vector it is another."""
 
-    Attributes
-    ----------
-    path
-        As the log says it.
-    vector
-        What tells its deletion vector from others; empty: it has none.
-    """
-
-    path: str
-    vector: str
+    path: str  # as the log says it
+    vector: str  # what tells its deletion vector from others; empty: it has none
 
 
 class Checkpoint(NamedTuple):

@@ -105,28 +105,16 @@ PATTERNS = (
 
 
 class Step(NamedTuple):
-    """What a name is to its instant.
+    """What a name is to its instant."""
 
-    Attributes
-    ----------
-    instant
-        ``T``.
-    action
-        Empty where the name doesn't say it.
-    state
-        ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
-    salt
-        Of a base file, what the mount's option has put into its write token; of an instant, whose it is where
-        each session keeps its own. None: nothing, nobody's.
-    completion
-        ``C``; None where the name doesn't say it.
-    """
-
-    instant: str
-    action: str
+    instant: str  # ``T``
+    action: str  # empty where the name doesn't say it
+    # ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
     state: Literal["requested", "inflight", "completed", "base", "log"]
+    # Of a base file, what the mount's option has put into its write token; of an instant, whose it is where
+    # each session keeps its own. None: nothing, nobody's.
     salt: str | None = None
-    completion: str | None = None
+    completion: str | None = None  # ``C``; None where the name doesn't say it
 
 
 class History(NamedTuple):

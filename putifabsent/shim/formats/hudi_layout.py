@@ -73,32 +73,18 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Layout(NamedTuple):
-    """Where a timeline lies.
-
-    Attributes
-    ----------
-    name
-        The table's.
-    version
-        The table's.
-    timeline, history
-        Folders, from the table's root.
-    in_levels
-        Whether the history is in levels (:mod:`~putifabsent.shim.formats.hudi`); else it is in log files
-        (:mod:`~putifabsent.shim.formats.hudi_files`).
-    zone
-        In which its instants are written: ``UTC``, or ``LOCAL``, which is that of whoever wrote them.
-    first
-        The version that the table began with, if it says so; else ``version``.
-    """
+    """Where a timeline lies."""
 
     name: str
     version: int
+    # timeline, history: folders, from the table's root.
     timeline: str
     history: str
+    # Whether the history is in levels (:mod:`~putifabsent.shim.formats.hudi`); else it is in log files
+    # (:mod:`~putifabsent.shim.formats.hudi_files`).
     in_levels: bool
-    zone: str
-    first: int
+    zone: str  # in which its instants are written: ``UTC``, or ``LOCAL``, which is that of whoever wrote them
+    first: int  # the version that the table began with, if it says so; else ``version``
 
 
 def parsed(properties: bytes) -> dict[str, str]:

@@ -76,29 +76,16 @@ _PROPERTIES = "hoodie.properties"
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who calls.
-
-    Attributes
-    ----------
-    session
-        Its own.
-    token
-        Of the creation, or made for the deletion: the records that it appends are called after it.
-    opened
-        The instants that are known not to be older than the ledger: the session has opened or taken them, or
-        has seen them open in a life that has ended.
-    path
-        The name that is created or deleted, and ``relative`` the same from the ledger's root.
-    frees
-        The instant that the plan in a requested rollback names, or None.
-    """
+    """Who calls."""
 
     session: str
-    token: str
+    token: str  # of the creation, or made for the deletion: the records that it appends are called after it
+    # The instants that are known not to be older than the ledger: the session has opened or taken them, or
+    # has seen them open in a life that has ended.
     opened: AbstractSet[str]
-    path: str
-    relative: str
-    frees: str | None = None
+    path: str  # the name that is created or deleted
+    relative: str  # the same from the ledger's root
+    frees: str | None = None  # the instant that the plan in a requested rollback names, or None
 
     def fenced(self, reason: str) -> Fenced:
         """Return the error for a step that comes too late."""

@@ -196,24 +196,12 @@ _KEPT = re.compile(r"(?P<recorded>.*/(?P<t>[0-9]+)[^/~]*)(?:~(?P<salt>[0-9a-f]{3
 
 
 class Kept(NamedTuple):
-    """One session's instant; they sort in the order in which everybody reads them.
+    """One session's instant; they sort in the order in which everybody reads them."""
 
-    Attributes
-    ----------
-    instant
-        ``T``.
-    salt
-        Of the session; empty for one that is older than the option.
-    path
-        Where it lies.
-    recorded
-        What its writer calls it.
-    """
-
-    instant: str
-    salt: str
-    path: str
-    recorded: str
+    instant: str  # ``T``
+    salt: str  # of the session; empty for one that is older than the option
+    path: str  # where it lies
+    recorded: str  # what its writer calls it
 
 
 def is_instant(name: Name) -> bool:

@@ -47,36 +47,18 @@ _IN_NEW_GROUPS = frozenset({"BULK_INSERT", "BULK_INSERT_PREPPED"})
 
 
 class Inserts(Enum):
-    """Where a commit's new rows go.
+    """Where a commit's new rows go."""
 
-    Attributes
-    ----------
-    NONE
-        There are none.
-    NEW
-        Into file groups that it begins.
-    ANY
-        Into file groups that others may take for theirs; or nobody knows.
-    """
-
-    NONE = 0
-    NEW = 1
-    ANY = 2
+    NONE = 0  # there are none
+    NEW = 1  # into file groups that it begins
+    ANY = 2  # into file groups that others may take for theirs; or nobody knows
 
 
 class Part(NamedTuple):
-    """What a commit writes of a partition.
+    """What a commit writes of a partition."""
 
-    Attributes
-    ----------
-    groups
-        File groups; None: it replaces all that there are.
-    inserts
-        Where its new rows go.
-    """
-
-    groups: frozenset[str] | None
-    inserts: Inserts = Inserts.NONE
+    groups: frozenset[str] | None  # None: it replaces all that there are
+    inserts: Inserts = Inserts.NONE  # where its new rows go
 
 
 WriteSet: TypeAlias = "Mapping[str, Part] | None"

@@ -79,47 +79,22 @@ class Fault(str, Enum):
 
 
 class Seen(NamedTuple):
-    """An instant in a state, as somebody has seen it; in the order in which it was seen.
+    """An instant in a state, as somebody has seen it; in the order in which it was seen."""
 
-    Attributes
-    ----------
-    time
-        ``T``.
-    action
-        As the name calls it; empty where it doesn't say.
-    state
-        None: it is gone.
-    salt
-        Whose it is, where each session keeps its own.
-    completion
-        ``C``; None where it isn't known.
-    by
-        Who has taken the step, for reports; it may be anybody.
-    name
-        For reports.
-    """
-
-    time: str
-    action: str
-    state: State | None
-    salt: str = ""
-    completion: str | None = None
-    by: str = ""
-    name: str = ""
+    time: str  # ``T``
+    action: str  # as the name calls it; empty where it doesn't say
+    state: State | None  # None: it is gone
+    salt: str = ""  # whose it is, where each session keeps its own
+    completion: str | None = None  # ``C``; None where it isn't known
+    by: str = ""  # who has taken the step, for reports; it may be anybody
+    name: str = ""  # for reports
 
 
 class Finding(NamedTuple):
-    """A step that is not valid.
+    """A step that is not valid."""
 
-    Attributes
-    ----------
-    fault
-        What is wrong with it.
-    before, after
-        As the instant was seen before the step, if ever, and after it.
-    """
-
-    fault: Fault
+    fault: Fault  # what is wrong with it
+    # before, after: as the instant was seen before the step, if ever, and after it.
     before: Seen | None
     after: Seen
 

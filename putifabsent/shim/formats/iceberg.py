@@ -159,40 +159,21 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
 
 
 class Manifest(NamedTuple):
-    """A line of a manifest list.
+    """A line of a manifest list."""
 
-    Attributes
-    ----------
-    path
-        The manifest's address.
-    deletes
-        Whether it is of delete files; else it is of data files.
-    snapshot
-        That wrote it.
-    """
-
-    path: str
-    deletes: bool
-    snapshot: int | None
+    path: str  # an address
+    deletes: bool  # whether it is of delete files; else it is of data files
+    snapshot: int | None  # that wrote it
 
 
 class Content(NamedTuple):
-    """A line of a manifest.
+    """A line of a manifest."""
 
-    Attributes
-    ----------
-    path
-        The file's address.
-    added, live
-        Whether this manifest's snapshot added it, and whether the table has it.
-    about
-        Of a delete file: the one data file that it is for; None: it may be for several.
-    """
-
-    path: str
+    path: str  # an address
+    # added, live: whether this manifest's snapshot added it, and whether the table has it.
     added: bool
     live: bool
-    about: str | None
+    about: str | None  # of a delete file: the one data file that it is for; None: it may be for several
 
 
 def metadata_of(written: bytes) -> dict[str, Any]:

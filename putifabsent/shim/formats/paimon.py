@@ -172,87 +172,45 @@ _ADD = 0
 
 
 class File(NamedTuple):
-    """A data file in a state: compaction may lift one to a higher level as it is.
-
-    Attributes
-    ----------
-    level
-        Where it is.
-    name
-        Its own; a UUID in it makes it unique, whatever partition and bucket it is in.
-    """
+    """A data file in a state: compaction may lift one to a higher level as it is."""
 
     level: int
-    name: str
+    name: str  # a UUID in it makes it unique, whatever partition and bucket it is in
 
 
 class Entry(NamedTuple):
-    """A line of a manifest.
+    """A line of a manifest."""
 
-    Attributes
-    ----------
-    adds
-        Whether it adds the file; else it deletes it.
-    file
-        Which.
-    more
-        Files that go with it.
-    elsewhere
-        Whether it lies outside the table.
-    partition, bucket
-        Where it lies: the values of the partition's columns as a binary row, and the bucket's number.
-    sequences
-        Of its rows, the lowest and the highest; a writer numbers them on from those that it has seen. None:
-        it does not say.
-    """
-
-    adds: bool
+    adds: bool  # else it deletes the file
     file: File
-    more: tuple[str, ...]
-    elsewhere: bool
+    more: tuple[str, ...]  # files that go with it
+    elsewhere: bool  # whether it lies outside the table
+    # partition, bucket: where it lies: the values of the partition's columns as a binary row, and the
+    # bucket's number.
     partition: bytes
     bucket: int
+    # Of its rows, the lowest and the highest; a writer numbers them on from those that it has seen. None: it
+    # does not say.
     sequences: tuple[int, int] | None
 
 
 class Vector(NamedTuple):
-    """Where the deletion vector of a data file lies.
-
-    Attributes
-    ----------
-    file
-        The data file.
-    index_file
-        What the vector is in.
-    offset, length
-        Bytes; ``length`` without the four before it that repeat it.
-    cardinality
-        How many rows are deleted; None: it doesn't say.
-    """
+    """Where the deletion vector of a data file lies."""
 
     file: str
     index_file: str
+    # offset, length: bytes; ``length`` without the four before it that repeat it.
     offset: int
     length: int
-    cardinality: int | None
+    cardinality: int | None  # how many rows are deleted; None: it doesn't say
 
 
 class Index(NamedTuple):
-    """A line of an index manifest.
-
-    Attributes
-    ----------
-    name
-        The index file's.
-    vectors
-        The deletion vectors in it.
-    elsewhere
-        Whether it lies outside the table.
-    """
+    """A line of an index manifest."""
 
     name: str
     vectors: tuple[Vector, ...]
-    elsewhere: bool
+    elsewhere: bool  # whether it lies outside the table
 
 
 def entry_of(record: Mapping[str, Any]) -> Entry:

@@ -64,15 +64,9 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """Go on by the name alone.
+    """Go on by the name alone."""
 
-    Attributes
-    ----------
-    cached
-        Whether a state that was read earlier may say so.
-    """
-
-    cached: bool = False
+    cached: bool = False  # whether a state that was read earlier may say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +76,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a completion that is over: its body, then its name.
+    """Remove a completion that is over: its body, then its name."""
 
-    Attributes
-    ----------
-    instant
-        What it has completed.
-    made
-        The completion; None: its record is forgotten, and the plain name tells where the body is.
-    """
-
-    instant: str
+    instant: str  # what it has completed
+    # The completion; None: its record is forgotten, and the plain name tells where the body is.
     made: Completion | None
 
 
@@ -245,27 +232,16 @@ def _draft(rule: Rule, token: str) -> Callable[[State], Record | None]:
 
 
 class View(NamedTuple):
-    """What a ledger says of the names in a folder.
+    """What a ledger says of the names in a folder."""
 
-    Attributes
-    ----------
-    folder
-        Full, without a slash at its end.
-    late
-        Names that are decided, and may not be published yet, with the keys of their bytes.
-    published
-        Names that are decided, and were published before the last one was decided; in that order.
-    undone
-        Names that may still be there, and don't count.
-    instants
-        Those that a rollback has undone and is not done with: no completed name of theirs counts, whichever
-        the table has given them.
-    """
-
-    folder: str
+    folder: str  # full, without a slash at its end
+    # Names that are decided, and may not be published yet, with the keys of their bytes.
     late: Mapping[str, str]
+    # Names that are decided, and were published before the last one was decided; in that order.
     published: tuple[str, ...]
-    undone: frozenset[str]
+    undone: frozenset[str]  # names that may still be there, and don't count
+    # Those that a rollback has undone and is not done with: no completed name of theirs counts, whichever the
+    # table has given them.
     instants: frozenset[str]
 
     def lacks(self, paths: Collection[str]) -> bool:

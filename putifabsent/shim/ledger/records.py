@@ -72,22 +72,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Before anything of an instant is put: it belongs to this session.
-
-    Attributes
-    ----------
-    action
-        What the instant is, in its format's words.
-    frees
-        The instant that this one rolls back: if it is open, it is freed.
-    """
+    """Before anything of an instant is put: it belongs to this session."""
 
     KIND: ClassVar[str] = "OPEN"
     instant: str
     session: str
     token: str
-    action: str = ""
-    frees: str | None = None
+    action: str = ""  # what the instant is, in its format's words
+    frees: str | None = None  # the instant that this one rolls back: if it is open, it is freed
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is neither open, completed nor being rolled back, and above the horizon."""
@@ -147,23 +139,16 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The commit. Its body is stored before, under a key that nobody else writes.
-
-    Attributes
-    ----------
-    name, body
-        The completed name and the key of its bytes, both from the ledger's root.
-    turn
-        The number of the turn in which it is made, or None.
-    """
+    """The commit. Its body is stored before, under a key that nobody else writes."""
 
     KIND: ClassVar[str] = "COMPLETE"
     instant: str
     session: str
     token: str
+    # name, body: the completed name and the key of its bytes, both from the ledger's root.
     name: str
     body: str
-    turn: int | None = None
+    turn: int | None = None  # the number of the turn in which it is made, or None
 
     def why_not(self, state: State) -> str | None:
         """Valid where it is open, its own or its to take, and the turn that it names is held now, or none.
@@ -238,24 +223,14 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Taking the lock.
-
-    Attributes
-    ----------
-    number
-        Its own: turns are called after their records.
-    thread
-        Which of its session's threads has it.
-    lease
-        Seconds without a beat after which others may break it.
-    """
+    """Taking the lock."""
 
     KIND: ClassVar[str] = "TURN"
-    number: int
+    number: int  # its own: turns are called after their records
     session: str
     token: str
-    thread: str
-    lease: float
+    thread: str  # which of its session's threads has it
+    lease: float  # seconds without a beat after which others may break it
 
     def why_not(self, state: State) -> str | None:
         """Valid where none is held."""
@@ -308,18 +283,12 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What the records before it come to, so that they can be removed.
-
-    Attributes
-    ----------
-    state
-        Including the checkpoint itself.
-    """
+    """What the records before it come to, so that they can be removed."""
 
     KIND: ClassVar[str] = "CHECKPOINT"
     session: str
     token: str
-    state: State
+    state: State  # including the checkpoint itself
 
     def why_not(self, state: State) -> str | None:
         """Valid where it says just that."""
