@@ -27,7 +27,7 @@ from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import MOST, RegistryTime, instant_of, refuse_zone, take, true_time
+from putifabsent.shim.clock import MOST, RegistryTime, Zone, instant_of, refuse_zone, take, true_time
 from putifabsent.shim.drive import run, run_async
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Lock
-    from putifabsent.shim.clock import Zone
     from putifabsent.shim.requests import Protocol
 
 __all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock"]

@@ -23,10 +23,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from pydantic import ValidationError
 
-from putifabsent.service.calls import CALLS, Doing
+from putifabsent.service.calls import CALLS, Doing, Kind
 from putifabsent.service.connections import (
     SECONDS,
     Certificate,
@@ -36,18 +36,14 @@ from putifabsent.service.connections import (
     more_descriptors,
 )
 from putifabsent.service.mounts import Caller, Mounts
-from putifabsent.service.wire import failed, wrong
+from putifabsent.service.wire import Call, failed, wrong
 from putifabsent.shim.drive import asleep_too
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from aiohttp import StreamReader
-
-    from putifabsent.service.calls import Kind
     from putifabsent.service.settings import Settings
-    from putifabsent.service.wire import Call
 
 __all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "listening", "serve"]
 

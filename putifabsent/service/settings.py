@@ -16,14 +16,13 @@ from pydantic import (
     model_validator,
 )
 
-from putifabsent.clocks import clock
+from putifabsent.clocks import Clock, clock
 from putifabsent.errors import ConfigError
 from putifabsent.service.wire import wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from putifabsent.clocks import Clock
 
 __all__ = ["SECRET", "Mounting", "Settings", "Ticking"]
 

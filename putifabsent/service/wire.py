@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from putifabsent.errors import (
     ConfigError,
@@ -24,8 +24,6 @@ from putifabsent.errors import (
 from putifabsent.shim.ledger.facts import LONGEST_LEASE
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-
     from putifabsent.errors import Holder
 
 __all__ = [

@@ -18,11 +18,10 @@ from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, Refused, Try
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read, unanswered
-from putifabsent.shim.requests import Get, List, Pause, Put
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, PutOutcome
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["NATIVE", "Terms", "agree", "leave_record", "look_for_others", "record_of", "state_of_record"]
 

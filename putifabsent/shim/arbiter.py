@@ -7,24 +7,21 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Created, Creation, Holder, Listed
 from putifabsent.shim import ballot, claims, leftovers, listing_overlay, locked, state_keys
 from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List, ReadClaim, SweepClaims, Walk
+from putifabsent.shim.reading import Located, read
+from putifabsent.shim.requests import List, Protocol, ReadClaim, SweepClaims, Walk
 from putifabsent.shim.state_keys import shelf_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from putifabsent.backends.base import Created, Creation, Holder, Listed
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import Claim, Claims, Lock
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
-    from putifabsent.shim.reading import Located
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
 

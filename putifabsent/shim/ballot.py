@@ -21,24 +21,21 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Found, Holder
+from putifabsent.backends.base import Absent, Created, Creation, Found, Holder
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
-from putifabsent.shim.ballot_state import End, Prepare, is_void, marked, rank_of, void_of
+from putifabsent.shim.ballot_state import End, Key, Prepare, Scene, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.reading import Located, look, read, removed
-from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import NoReturn
 
-    from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
-    from putifabsent.shim.ballot_state import Key, Scene
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
 

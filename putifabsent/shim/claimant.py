@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import (
     Absent,
     Created,
+    Creation,
     Deleted,
+    DeleteOutcome,
     Exists,
     Found,
+    HeadOutcome,
     Holder,
+    Listed,
     Maybe,
+    PublishOutcome,
+    PutOutcome,
     Refused,
     TryAgain,
     Written,
@@ -38,14 +44,6 @@ from putifabsent.shim.state_keys import Salted, folder_of, marked, parsed
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.base import (
-        Creation,
-        DeleteOutcome,
-        HeadOutcome,
-        Listed,
-        PublishOutcome,
-        PutOutcome,
-    )
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import ClaimOutcome, Claims, ForgetOutcome
     from putifabsent.shim.names import Name

@@ -24,23 +24,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
-from putifabsent.backends.registries import Forgotten, NotAsExpected
+from putifabsent.backends.base import Absent, Created, Creation, Found, Holder, Refused
+from putifabsent.backends.registries import Claim, Claims, Forgotten, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import identity_of, marked
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["clean", "create", "delete", "find", "forget", "resolve"]
 

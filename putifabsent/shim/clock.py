@@ -32,17 +32,15 @@ from itertools import count as counting
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from zoneinfo import ZoneInfo
 
-from putifabsent.backends.counters import Advanced
+from putifabsent.backends.counters import Advanced, AdvanceOutcome, Counter
 from putifabsent.backends.registries import Acquired, Held, Refused, Released
 from putifabsent.errors import ConfigError
-from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sleep
+from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Protocol, Release, Sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from putifabsent.backends.counters import AdvanceOutcome, Counter
     from putifabsent.backends.registries import AcquireOutcome, Lock, ReleaseOutcome
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["MOST", "RegistryTime", "Zone", "instant_of", "millis_of", "refuse_zone", "take", "true_time"]
 

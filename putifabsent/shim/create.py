@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -25,7 +25,7 @@ from putifabsent.backends.base import (
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.expiry import Made, check_win
 from putifabsent.shim.reading import look, read, unanswered
@@ -47,10 +47,7 @@ from putifabsent.shim.state_keys import creation_of
 from putifabsent.shim.whole import check_whole, is_judged
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder
-    from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 

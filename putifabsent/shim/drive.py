@@ -12,14 +12,12 @@ from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from putifabsent.backends.base import Staged
-from putifabsent.shim.requests import Both, Pause, Since, Sleep, perform, perform_async
+from putifabsent.backends.base import Staged, Store
+from putifabsent.shim.requests import Both, Pause, Protocol, Request, Since, Sleep, perform, perform_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from putifabsent.backends.base import Store
-    from putifabsent.shim.requests import Protocol, Request
 
 __all__ = ["asleep_too", "run", "run_async", "walk", "walk_async"]
 

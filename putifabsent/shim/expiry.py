@@ -17,17 +17,15 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from putifabsent.backends.base import Absent, Deleted, Found, Refused
+from putifabsent.backends.base import Absent, Deleted, DeleteOutcome, Found, Listed, Refused
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import Delete, List, Pause
+from putifabsent.shim.requests import Delete, List, Pause, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import DeleteOutcome, Listed
     from putifabsent.shim.names import Name, Series
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["CLEARLY", "Made", "check_number", "check_win", "is_lowest"]
 

@@ -9,24 +9,22 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Found
+from putifabsent.backends.base import Absent, Creation, Found, Listed
 from putifabsent.shim import ballot
 from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void, marked
 from putifabsent.shim.claimant import Claimant, has_ended
 from putifabsent.shim.claims import clean
 from putifabsent.shim.proposer import Voter
 from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import List, Publish
+from putifabsent.shim.requests import List, Protocol, Publish
 from putifabsent.shim.state_keys import folder_of as salted_folder_of
 from putifabsent.shim.state_keys import identity_of, parsed
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.base import Creation, Listed
     from putifabsent.backends.registries import Claim, Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Leftover", "What", "in_ballots", "in_claims", "mend_ballots", "mend_claims"]
 

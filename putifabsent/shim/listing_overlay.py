@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import Entry
 from putifabsent.shim.ballot_state import Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import ListClaims
+from putifabsent.shim.requests import ListClaims, Protocol, SweepClaims
 from putifabsent.shim.state_keys import parsed, placed
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.registries import ClaimEntry, ClaimPage, Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol, SweepClaims
 
     Classify = Callable[[str], Name]
 

@@ -15,17 +15,15 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.registries import Acquired, Held, Maybe
+from putifabsent.backends.registries import Acquired, Held, Lock, Maybe
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim import ballot
-from putifabsent.shim.requests import Acquire, Pause, Release
+from putifabsent.shim.requests import Acquire, Pause, Protocol, Release
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Lock
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["LEASE", "PATIENCE", "create"]
 

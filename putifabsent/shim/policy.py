@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
-from putifabsent.shim.names import Name, is_state, nameless, ordinary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from putifabsent.shim.names import Enforced, Rule
+from putifabsent.shim.names import Enforced, Name, Rule, is_state, nameless, ordinary
 
 __all__ = ["ENFORCED", "GRAMMARS", "RULES", "Grammar", "Policy"]
 

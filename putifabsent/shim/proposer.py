@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ballot_state import (
     Accept,
@@ -23,15 +23,13 @@ from putifabsent.shim.ballot_state import (
     written,
 )
 from putifabsent.shim.reading import look, read, unanswered
-from putifabsent.shim.requests import Delete, List, Pause, Publish, Put
+from putifabsent.shim.requests import Delete, List, Pause, Protocol, Publish, Put
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, DeleteOutcome, Listed, PublishOutcome, PutOutcome
-    from putifabsent.backends.body import Body
     from putifabsent.shim.ballot_state import Key
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Ended", "Removed", "Voter", "is_copy"]
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.base import ConditionalCopy, Refused
+from putifabsent.backends.base import ConditionalCopy, Creation, Refused, Staged, Store
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Claim, Claims, Lock

@@ -31,12 +31,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.body import Body
 from putifabsent.errors import Damaging
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
-from putifabsent.shim.names import Role
+from putifabsent.shim.names import Name, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.shim.names import Name
 
 __all__ = ["LARGE", "Seen", "check_whole", "is_judged", "lack_of", "looked_at"]
 

@@ -6,25 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Creation, Found
+from putifabsent.backends.base import Creation, Found, Listed
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.slots import Slots, queue_of
 from putifabsent.shim.agreement import look_for_others
-from putifabsent.shim.formats.hudi_sets import Inserts
-from putifabsent.shim.ledger.book import HalfRemoved, by_life, is_marker
-from putifabsent.shim.ledger.facts import TurnName
+from putifabsent.shim.formats.hudi_sets import Inserts, Part
+from putifabsent.shim.ledger.book import HalfRemoved, Ledger, by_life, is_marker
+from putifabsent.shim.ledger.facts import Held, State, TurnName
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head, List
+from putifabsent.shim.requests import Head, List, Protocol
 from putifabsent.upkeep.tables import refuse_a_part, terms_with
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.formats.hudi_sets import Part
-    from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Held, State
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["Begun", "TableLedger", "TableTurns", "Waiting", "ledger_of", "turns_of"]
 

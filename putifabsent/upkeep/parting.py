@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import NATIVE, leave_record, record_of
-from putifabsent.shim.ledger.book import HalfRemoved, is_marker, record_at
+from putifabsent.shim.ledger.book import HalfRemoved, Ledger, is_marker, record_at
 from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
-from putifabsent.shim.leftovers import What
+from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Head
 from putifabsent.upkeep.checking import check
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion
-    from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
     from putifabsent.upkeep.checking import Progress
 

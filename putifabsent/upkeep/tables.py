@@ -11,18 +11,16 @@ from putifabsent.backends.base import STATE_FOLDER, Creation
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
-from putifabsent.shim.agreement import NATIVE, look_for_others
+from putifabsent.shim.agreement import NATIVE, Terms, look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in
 from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, Native, record_at
-from putifabsent.shim.names import ordinary
+from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.agreement import Terms
-    from putifabsent.shim.names import Name
 
 __all__ = ["Identities", "Table", "refuse_a_part", "terms_with"]
 

@@ -28,17 +28,15 @@ import re
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Got, Listed
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import instant_in, step_of
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, List
+from putifabsent.shim.requests import Get, List, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from putifabsent.backends.base import Got, Listed
-    from putifabsent.shim.requests import Protocol
 
 __all__ = [
     "KNOWN",

@@ -25,27 +25,24 @@ import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Creation, Listed
 from putifabsent.errors import Fenced, Holder, NameTaken
 from putifabsent.shim.formats.hudi import FORMAT, Step, history_in, instant_in, step_of
 from putifabsent.shim.formats.hudi_layout import PROPERTIES, parsed
-from putifabsent.shim.ledger.book import Native
+from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import List, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from putifabsent.backends.base import Creation, Listed
-    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
-    from putifabsent.shim.requests import Protocol
 
 __all__ = [
     "NEWEST",

@@ -28,22 +28,18 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Created, Found, Refused, Written
+from putifabsent.backends.base import Created, Creation, Found, PutOutcome, Refused, Written
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.formats.hudi import FORMAT, step_of
-from putifabsent.shim.ledger.facts import Opened
-from putifabsent.shim.names import Role
+from putifabsent.shim.ledger.facts import Completion, Opened, State
+from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import look
-from putifabsent.shim.requests import Pause, Put
+from putifabsent.shim.requests import Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends.base import Creation, PutOutcome
     from putifabsent.backends.body import Body
-    from putifabsent.shim.ledger.facts import Completion, State
-    from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = [
     "Kept",

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
-from putifabsent.shim.ledger.records import Checkpoint, Move, encode, fold
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.ledger.records import Checkpoint, Move, Record, encode, fold
+from putifabsent.shim.requests import Pause, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import State
-    from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.requests import Protocol
 
     Draft: TypeAlias = Callable[[State], Record | None]
     """Says what to append after a state; None: nothing. It may raise why it can't be."""

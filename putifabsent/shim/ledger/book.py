@@ -28,25 +28,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
-from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, decode, fold, life_in, marker_of
+from putifabsent.shim.ledger.facts import State, TurnName
+from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, Line, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
+from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed, PutOutcome
-    from putifabsent.backends.body import Body
     from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.ledger.facts import TurnName
-    from putifabsent.shim.ledger.records import Line
     from putifabsent.shim.listing_overlay import Sighting
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["HalfRemoved", "Lane", "Ledger", "Native", "Watched", "by_life", "is_marker", "record_at"]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -26,17 +26,15 @@ from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown
 from putifabsent.shim.formats.hudi_layout import completed_by
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.completion import complete, remove
-from putifabsent.shim.ledger.facts import Completion, State
+from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
     from collections.abc import Set as AbstractSet
 
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion, TurnName
     from putifabsent.shim.requests import Protocol
 
 __all__ = [

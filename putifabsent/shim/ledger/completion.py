@@ -17,9 +17,9 @@ from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, W
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from, unknown_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.records import Complete, Undo
+from putifabsent.shim.ledger.records import Complete, Record, Undo
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Both, Head, Pause, Publish, Put
+from putifabsent.shim.requests import Both, Head, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State, TurnName
-    from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["complete", "remove", "resolve", "settle", "undo"]
 

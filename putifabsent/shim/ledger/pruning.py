@@ -21,15 +21,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.shim.ledger.book import by_life
+from putifabsent.shim.ledger.book import Ledger, by_life
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import List, Protocol
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Entry, Listed
-    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["needless", "prune"]
 

@@ -17,24 +17,19 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Refused
+from putifabsent.backends.base import Absent, Creation, Got, PutOutcome, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.book import Watched
-from putifabsent.shim.ledger.facts import TurnName
-from putifabsent.shim.ledger.records import Break, Release, Turn
+from putifabsent.shim.ledger.book import Ledger, Watched
+from putifabsent.shim.ledger.facts import State, TurnName
+from putifabsent.shim.ledger.records import Break, Record, Release, Turn
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, Now, Pause, Put
+from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from putifabsent.backends.base import Creation, Got, PutOutcome
-    from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import State
-    from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.requests import Protocol
 
 __all__ = ["beat", "give_up", "release", "take"]
 
