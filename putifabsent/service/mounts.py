@@ -91,12 +91,8 @@ class Address(NamedTuple):
 def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options that name an account of Azure's, by its host, where those that are given do not.
 
-    Raises
-    ------
-    Outside
-        It is another account than that of the options, or none of Azure's and no option says how to reach it.
-    ConfigError
-        The environment leads elsewhere, whatever account is named.
+    ``Outside``: it is another account than that of the options, or none of Azure's and no option says how to
+    reach it. ``ConfigError``: the environment leads elsewhere, whatever account is named.
     """
     account = host.partition(".")[0]
     connection = options.get("connection_string", "")

@@ -137,10 +137,7 @@ class Settings(BaseModel):
     def parse(cls, text: str, secret: str | None = None) -> Settings:
         """Read them from a JSON object with these fields, and the secret if that has none.
 
-        Raises
-        ------
-        ConfigError
-            It names the wrong field, but not its value, which may be a credential.
+        ``ConfigError`` names the wrong field, but not its value, which may be a credential.
         """
         try:
             fields = _OBJECT.validate_json(text)

@@ -48,17 +48,10 @@ class Arbiter(ABC):
     ) -> Protocol[Located | Absent]:
         """Say who holds ``name``, and where its bytes lie.
 
-        Parameters
-        ----------
-        name
-            What the policy says of it.
-        creation
-            Of whoever looks: what it has to finish on the way goes under its token.
-        helps
-            Whether to look at the bytes, and to publish them where nothing shows them, if that takes more.
-        is_decided
-            Whether it is known from elsewhere that the name has been created, and not deleted since. Then who
-            holds it is known to a reader without the right to write, too.
+        What it has to finish on the way goes under the creation's token. With ``helps`` it looks at the
+        bytes, and publishes them where nothing shows them, if that takes more. ``is_decided``: it is known
+        from elsewhere that the name has been created, and not deleted since; then who holds it is known to a
+        reader without the right to write, too.
         """
 
     @abstractmethod
@@ -67,20 +60,10 @@ class Arbiter(ABC):
 
     @abstractmethod
     def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        """Free ``name``.
+        """Free ``name``; say whether it was the last time, and nothing is kept of the identity.
 
-        Parameters
-        ----------
-        name, creation
-            What the policy says of it; and of whoever deletes it.
-        last
-            Whether its format creates it no more, as a number that has expired. Then no end mark need stay:
-            who creates it all the same finds out afterwards, as where the store decides.
-
-        Returns
-        -------
-        bool
-            Whether it was the last time, and nothing is kept of the identity.
+        ``last``: its format creates it no more, as a number that has expired. Then no end mark need stay: who
+        creates it all the same finds out afterwards, as where the store decides.
         """
 
     @abstractmethod
@@ -92,11 +75,6 @@ class Arbiter(ABC):
         for itself: two of them may. So it is for identities of which nobody can be harmed by that: whoever
         wins one finds out afterwards, from elsewhere, whether that still counts, and readers look elsewhere.
         It can be called again after a failure, as long as a plain name is there to tell of the identity.
-
-        Raises
-        ------
-        OutcomeUnknown, OSError
-            Store or registry refuse, or don't answer in time.
         """
 
     @abstractmethod
@@ -109,30 +87,15 @@ class Arbiter(ABC):
     ) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders.
 
-        Parameters
-        ----------
-        classify
-            Says what a name is: the policy's.
-        folders
-            Their full names.
-        keys
-            The full names of all that lies on each one's :meth:`shelf`.
-        shown
-            The plain names that are in them.
+        ``keys`` are the full names of all that lies on each one's :meth:`shelf`, ``shown`` the plain names in
+        them.
         """
 
     @abstractmethod
     def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders, as :meth:`sightings`, whose keys it lists.
 
-        Parameters
-        ----------
-        classify
-            As there.
-        state
-            Where the shim keeps what it knows of names in them.
-        folders
-            Their full names.
+        ``state`` is where the shim keeps what it knows of names in them.
         """
 
     @abstractmethod
@@ -141,16 +104,9 @@ class Arbiter(ABC):
 
     @abstractmethod
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        """Finish and clean up what is left of an identity.
+        """Finish and clean up what is left of an identity; with ``free_lost`` free it, if its bytes are gone.
 
-        Parameters
-        ----------
-        name
-            One of its names.
-        creation
-            Of a token that creates nothing.
-        free_lost
-            Whether to free it, if its bytes are gone.
+        The creation's token must be one that creates nothing.
         """
 
     @abstractmethod
@@ -165,12 +121,7 @@ class Arbiter(ABC):
     def shelf(self, state: str, folder: str) -> str | None:
         """Return what must be listed to tell which names in ``folder`` live; None: nothing of the store.
 
-        Parameters
-        ----------
-        state
-            Where the shim may keep something of names in it.
-        folder
-            Its full name.
+        ``state`` is where the shim may keep something of names in it.
         """
 
 

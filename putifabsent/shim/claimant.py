@@ -186,12 +186,7 @@ class Claimant:
         A living one of which nothing is left dies: no deletion removes bytes before it has ended their claim,
         so something that goes round the shim has removed them, and nobody can bring them back.
 
-        Raises
-        ------
-        NameTaken
-            It lives.
-        OutcomeUnknown
-            Mine was there before.
+        ``NameTaken``: it lives. ``OutcomeUnknown``: mine was there before.
         """
         if self.is_mine(there):
             self.may_hold = there.incarnation

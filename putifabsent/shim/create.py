@@ -60,18 +60,10 @@ _MARGIN = timedelta(seconds=2)
 
 
 def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> Protocol[Created]:
-    """Bring ``name`` into being with these bytes, at most once.
+    """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.
 
-    Parameters
-    ----------
-    name
-        What the policy says of the name: its path, its series, its aliases.
-    body
-        The bytes; they must stay readable until the protocol ends.
-    creation
-        Its token decides "was it me?", now and in :func:`resolve`.
-    largest_put
-        Bodies above this many bytes are staged first and published by a conditional completion.
+    The creation's token decides "was it me?", now and in :func:`resolve`. Bodies above ``largest_put`` bytes
+    are staged first and published by a conditional completion.
 
     Raises
     ------
@@ -95,29 +87,12 @@ def copy(
     copies: bool = False,
     seen: Found | Absent | None = None,
 ) -> Protocol[None]:
-    """Create ``name`` from the bytes of ``source``.
+    """Create ``name`` from the bytes of ``source``, which nobody changes meanwhile; else as :func:`create`.
 
-    Parameters
-    ----------
-    source
-        The full name of the object to copy, which nobody changes meanwhile.
-    name, creation, largest_put
-        As for :func:`create`.
-    copies
-        Whether a probe has proven that the store honours a condition on copies. What a format says something
-        of is read all the same, and judged.
-    seen
-        What a look at the source has shown; None: it is looked at first. A source of more than
-        ``largest_put`` bytes is not judged here: it is copied by the store.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``source`` is not there.
-    Damaging
-        Its bytes are not whole.
-    NameTaken, OutcomeUnknown, OSError
-        As for :func:`create`.
+    With ``copies`` a probe has proven that the store honours a condition on copies. What a format says
+    something of is read all the same, and judged; ``Damaging``: its bytes are not whole. ``seen`` is what a
+    look at the source has shown; None: it is looked at first. A source of more than ``largest_put`` bytes is
+    not judged here: it is copied by the store. ``FileNotFoundError``: ``source`` is not there.
     """
     if seen is None:
         seen = yield from read(Head(source))
@@ -166,14 +141,7 @@ def rename(
 
 
 def resolve(name: Name, token: str) -> Protocol[Holder | None]:
-    """Answer an unknown outcome later.
-
-    Parameters
-    ----------
-    name
-        What the policy says of the name, as for :func:`create`.
-    token
-        The creation's.
+    """Answer an unknown outcome later. It changes nothing: the creation may have been acknowledged before.
 
     Returns
     -------
@@ -189,8 +157,6 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
         there before this one was sent may call it a loss (K).
     OutcomeUnknown
         The store can't be read; or the creation is there, and it is not known whether it stands.
-
-    It changes nothing: the creation may have been acknowledged before.
     """
     seen = yield from look(name.path, name.path, token, "the name's holder was requested")
     if isinstance(seen, Absent):
@@ -207,11 +173,8 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
 def age_of(holder: Holder, path: str) -> Protocol[float | None]:
     """Return for how many seconds a holder has had its name at least, by the store's own time.
 
-    Returns
-    -------
-    float or None
-        Older than a creation, counted from its first request until now, means: there before it. None: the
-        store does not say it.
+    Older than a creation, counted from its first request until now, means: there before it. None: the store
+    does not say it.
     """
     if holder.created is None:
         return None

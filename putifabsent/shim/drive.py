@@ -31,25 +31,12 @@ LONGEST_PAUSE = 5.0
 def run(
     protocol: Protocol[T], store: Store, deadline: float, note: Callable[[Request], object] | None = None
 ) -> T:
-    """Run ``protocol`` to its end.
+    """Run a fresh ``protocol`` to its end.
 
-    Parameters
-    ----------
-    protocol
-        A fresh protocol.
-    store
-        Performs its requests.
-    deadline
-        Seconds after which no further attempt is begun: from now, and, since what decides is sent only then,
-        from the end of the first staging. A request under way is cut off by the store's own time-out.
-    note
-        Is called with each request, before it is performed.
-
-    Raises
-    ------
-    BaseException
-        What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
-        had been sent.
+    No further attempt is begun after ``deadline`` seconds: from now, and, since what decides is sent only
+    then, from the end of the first staging. A request under way is cut off by the store's own time-out.
+    ``note`` is called with each request, before it is performed. An interruption (Ctrl-C) goes through the
+    protocol, which knows what had been sent.
     """
     first_staging, began, first_sent = True, time.monotonic(), asleep_too()
 

@@ -47,14 +47,9 @@ class Made(NamedTuple):
 def check_win(
     name: Name, token: str, *, lost: bool, made: Made | None = None, may_withdraw: bool = True
 ) -> Protocol[None]:
-    """Return if the win of ``name`` by ``token`` counts.
+    """Return if the win of ``name`` by ``token`` counts; ``lost`` and ``made`` as for :func:`check_number`.
 
-    Parameters
-    ----------
-    name, token, lost, made
-        As for :func:`check_number`.
-    may_withdraw
-        Whether a creation that does not count may be removed: not by one who only asks.
+    Without ``may_withdraw`` a creation that does not count is not removed: who only asks may not.
 
     Raises
     ------
@@ -81,8 +76,6 @@ def check_number(
 
     Parameters
     ----------
-    name, token
-        Which creation of which name.
     lost
         Whether an answer to it was lost. Then what looks like a second creation of an expired number may
         be this one itself, which had been there before, and was sent once more.
@@ -147,17 +140,8 @@ def _made_when(
 def _has_expired(series: Series, later: dict[int, datetime], made: Made, *, shows_all: bool) -> bool | None:
     """Whether a number had been there before it was made now; None: it can't be known.
 
-    Parameters
-    ----------
-    series
-        The number's place.
-    later
-        The later numbers that a listing shows, and when they were made; of uploads, when they were begun: not
-        before their predecessor was there.
-    made
-        When this one was made.
-    shows_all
-        Whether what the listing does not show is not there.
+    ``later`` are the later numbers that a listing shows, and when they were made; of uploads, when they were
+    begun: not before their predecessor was there. ``shows_all``: what the listing does not show is not there.
     """
     skipped, following = _is_skipped(series, later), later.get(series.number + 1)
     if skipped and shows_all:

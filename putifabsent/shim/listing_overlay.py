@@ -40,17 +40,10 @@ class Sighting(NamedTuple):
 
 
 def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) -> list[Sighting]:
-    """Read ballots.
+    """Read ballots; a key that is no ballot's is left aside.
 
-    Parameters
-    ----------
-    keys
-        Full names of the keys that lie there; what is no ballot's is left aside.
-    shown
-        Plain names in the folders that the ballots are about: a name that is too long for a key, and so is
-        hashed, is only known if it is among them.
-    classify
-        Says what a name is: the policy's.
+    ``shown`` are the plain names in the folders that the ballots are about: a name that is too long for a
+    key, and so is hashed, is only known if it is among them.
     """
     folders: defaultdict[str, list[str]] = defaultdict(list)
     names: dict[str, str | None] = {}
@@ -92,10 +85,7 @@ def _living(folder: str, keys: tuple[str, ...]) -> tuple[int | None, str | None,
 def in_claims(claims: Claims, place: str, folder: str, classify: Classify) -> Protocol[list[Sighting]]:
     """Read the claims of all names directly in ``folder``, page by page.
 
-    Raises
-    ------
-    OSError
-        The registry refuses, or does not answer.
+    ``OSError``: the registry refuses, or does not answer.
     """
     sightings: list[Sighting] = []
     for identity, claim in (yield from all_pages(ListClaims(claims, f"{place}{folder}"))):

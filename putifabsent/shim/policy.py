@@ -103,13 +103,7 @@ class Policy:
         return type(self), (_AUTO if self.asks_evidence else self.formats, self.guard)
 
     def classify(self, path: str) -> Name:
-        """Say what a name is.
-
-        Parameters
-        ----------
-        path
-            The name as the wrapped filesystem says it, without protocol and trailing slash.
-        """
+        """Say what a name is, as the wrapped filesystem says it, without protocol and trailing slash."""
         name = _recognise(path, self.formats)
         if name is None and self.formats != _ALL and (of_another := _recognise(path, _ALL)) is not None:
             name = of_another.unproven()
@@ -139,15 +133,7 @@ class Policy:
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.
 
-        Parameters
-        ----------
-        folder
-            Its full name.
-
-        Returns
-        -------
-        tuple of str
-            State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
+        State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
         """
         return _states(folder)
 

@@ -69,19 +69,9 @@ class Verdict(Protocol):
 
 
 def validate(arbiter: str, schemes: Iterable[str]) -> None:
-    """Refuse what is no arbiter.
+    """Refuse what is no arbiter, by a ``ConfigError`` that names the nearest one.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    schemes
-        What the address of a registry may begin with.
-
-    Raises
-    ------
-    ConfigError
-        It names the nearest one.
+    ``schemes`` are what the address of a registry may begin with.
     """
     value: object = arbiter  # options come from configuration files, too
     if not isinstance(value, str):
@@ -101,16 +91,9 @@ def validate(arbiter: str, schemes: Iterable[str]) -> None:
 
 
 def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
-    """Say whether the store wants a probe before it is relied on.
+    """Say whether a store of a ``kind`` wants a probe before it is relied on.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    kind
-        ``Store.kind``.
-    host
-        Where requests go, a host or an address; None for the kind's own cloud.
+    ``host`` is where requests go, a host or an address; None for the kind's own cloud.
     """
     if arbiter == "native" or kind in _NATIVE_KINDS:
         return False
@@ -123,19 +106,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
 def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
     """Refuse a store that a probe found unsafe in something that a mount can't do without.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    verdicts
-        What the probe found, an operation each.
-    where
-        The store, for people: its endpoint.
-
-    Raises
-    ------
-    UnsafeStore
-        It gives the operations and the evidence, and what to configure.
+    ``UnsafeStore`` gives the operations and the evidence, and what to configure.
     """
     if arbiter in BY_THE_STORE:
         can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER

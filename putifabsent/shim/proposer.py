@@ -208,10 +208,7 @@ class Voter:
     def finished(self, scene: Scene) -> Protocol[str | None]:
         """Return the value of the living incarnation, after finishing its ballot; None where it has none.
 
-        Raises
-        ------
-        Ended
-            The incarnation has ended meanwhile.
+        ``Ended``: the incarnation has ended meanwhile.
         """
         value = yield from self.settled(scene)
         return None if value is None else (yield from self.valid(scene.incarnation, value))
@@ -260,13 +257,7 @@ class Voter:
         return value
 
     def valid(self, incarnation: int, value: str) -> Protocol[str]:
-        """Return a decided value; where it is void, end the incarnation.
-
-        Raises
-        ------
-        Ended
-            It was.
-        """
+        """Return a decided value; where it is void, end the incarnation: ``Ended``."""
         if is_void(value):
             yield from self.put(End(incarnation, value))
             raise Ended((yield from self.scene()))
@@ -275,14 +266,7 @@ class Voter:
     def decide(self, prepare: Prepare, scene: Scene, own: str | None) -> Protocol[str]:
         """Bring the incarnation's ballots to a decision, beginning with ``prepare``, which is there.
 
-        Parameters
-        ----------
-        prepare
-            Whose ballot.
-        scene
-            What a listing has shown since.
-        own
-            The value to stand for, where none was accepted.
+        ``scene`` is what a listing has shown since; ``own`` the value to stand for, where none was accepted.
 
         Raises
         ------
@@ -348,12 +332,8 @@ class Voter:
         """Back off until there is a decision, or no ballot has come from one listing to the next.
 
         The highest ballot's caller is the one that can bring the decision, if nobody comes between: of many
-        who wait for it, none does until it seems to have stopped.
-
-        Raises
-        ------
-        Ended
-            The incarnation has ended meanwhile.
+        who wait for it, none does until it seems to have stopped. ``Ended``: the incarnation has ended
+        meanwhile.
         """
         incarnation = scene.incarnation
         while True:

@@ -320,15 +320,7 @@ _OF_ITS_FIRST: dict[type, str] = {
 
 
 def perform(request: Request, store: Store) -> Any:
-    """Return the outcome of a request that one call answers.
-
-    Parameters
-    ----------
-    request
-        None of :class:`Both`, :class:`Since`, :class:`Pause` and :class:`Sleep`.
-    store
-        Which store is called; a request of a registry, a lock or a counter names that itself.
-    """
+    """Return the outcome of a request that one call answers; not :class:`Both`, :class:`Since` or a wait."""
     known = _known(request, store)
     return _call(request, store, "") if known is None else known
 

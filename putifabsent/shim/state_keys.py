@@ -67,19 +67,10 @@ class Placed(NamedTuple):
 
 
 def folder_for(name: Name, arbiter: str, longest_key: int) -> str:
-    """Return the folder of an identity's keys.
+    """Return the folder of an identity's keys for an arbiter: each has a folder of its own.
 
     Components are at most 200 bytes, and a whole key at most 1024, where its table's root leaves room for one
-    at all: what is longer is hashed.
-
-    Parameters
-    ----------
-    name
-        Any name of the identity.
-    arbiter
-        Whose keys they are: each has a folder of its own.
-    longest_key
-        Bytes of the longest key in it, with its slash.
+    at all: what is longer is hashed. ``longest_key`` are the bytes of the longest key in it, with its slash.
     """
     folder, _, last = name.canonical.rpartition("/")
     shelf = shelf_for(name.state, folder, arbiter, longest_key)
@@ -169,11 +160,6 @@ def folder_of(name: Name) -> str:
 def identity_of(name: Name, place: str) -> str:
     """Return what registries know the name by: all names of one identity share one claim.
 
-    Parameters
-    ----------
-    name
-        What the policy says of it.
-    place
-        The store's canonical address, up to where its names begin: ``s3://``, ``file://host``.
+    ``place`` is the store's canonical address, up to where its names begin: ``s3://``, ``file://host``.
     """
     return f"{place}{name.canonical}"

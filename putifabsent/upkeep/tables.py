@@ -52,20 +52,12 @@ def terms_with(fs: GuardedFileSystem, state: str) -> Terms:
 class Table:
     """All that lies below a folder: a table, or what has tables in it.
 
-    Attributes
-    ----------
-    shown, kept
-        Names, and what is the shim's own, with its details.
-    states
-        The folders in which that lies.
-    half_removed
-        Of the ledgers that were looked at, the folders of those that somebody has removed half.
+    ``shown`` are names, ``kept`` is what is the shim's own, with its details, and ``states`` the folders in
+    which that lies. ``half_removed`` are the folders of those ledgers that were looked at and that somebody
+    has removed half.
 
-    Raises
-    ------
-    ConfigError
-        Nothing is there; or ``path`` is a file, or within a table, whose state lies above; or another arbiter
-        decides than the mount, or one of those that must have ``agreed``, says.
+    ``ConfigError``: nothing is there; or ``path`` is a file, or within a table, whose state lies above; or
+    another arbiter decides than the mount, or one of those that must have ``agreed``, says.
     """
 
     def __init__(

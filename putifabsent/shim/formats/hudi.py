@@ -142,13 +142,7 @@ def step_of(path: str) -> Step | None:
 
 
 def instant_in(last: str) -> Step | None:
-    """Return which step of which instant a name in a timeline's folder is, of any table's; None: of none.
-
-    Parameters
-    ----------
-    last
-        Its last component.
-    """
+    """Return which step of which instant a last component in any table's timeline is; None: of none."""
     match = _KEPT_INSTANT.fullmatch(last)
     if match is None:
         return None

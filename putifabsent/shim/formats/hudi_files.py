@@ -277,10 +277,7 @@ class _Reader:
 def blocks(log: bytes) -> Iterator[Block]:
     """Return the blocks of Avro records in a log file, and pass over those of other kinds.
 
-    Raises
-    ------
-    ValueError
-        It is cut off, or damaged, at the next block.
+    ``ValueError``: it is cut off, or damaged, at the next block.
     """
     data = memoryview(log)
     at = 0
@@ -321,21 +318,10 @@ def _block(reader: _Reader) -> Block | None:
 
 
 def rolled_back(plan: bytes, path: str) -> str | None:
-    """Return the instant that a rollback takes back; None: its plan names none.
+    """Return the instant that ``<R>.rollback.requested`` takes back; None: it names none.
 
-    Parameters
-    ----------
-    plan
-        All bytes of ``<R>.rollback.requested``.
-    path
-        Its name, for errors.
-
-    Raises
-    ------
-    OSError
-        They are no such plan: whoever went on without knowing could remove what another is completing.
-    ConfigError
-        The package that reads it is not installed.
+    ``OSError``: they are no such plan: whoever went on without knowing could remove what another is
+    completing. ``ConfigError``: the package that reads it is not installed.
     """
     try:
         import fastavro

@@ -113,19 +113,9 @@ def that_counts(found: Mapping[str, bytes]) -> str | None:
 
 
 def layout_of(properties: bytes, path: str) -> Layout:
-    """Return where the timeline of a table lies.
+    """Return where the timeline of a table lies, by the bytes of its ``hoodie.properties``.
 
-    Parameters
-    ----------
-    properties
-        All bytes of ``hoodie.properties``.
-    path
-        Its name, for errors.
-
-    Raises
-    ------
-    ConfigError
-        It is of a version that is not known, or doesn't say of which.
+    ``ConfigError``: it is of a version that is not known, or doesn't say of which.
     """
     values = parsed(properties)
     version = values.get("hoodie.table.version", "")
@@ -185,14 +175,8 @@ def was_moved(path: str, undone: Collection[str]) -> Protocol[bool]:
 
     That is in the other layout, where the table has left the name's; or in the same, with another ``C``,
     where it has come back. One request, and a listing where it has not left; two more while the properties
-    are written anew. A listing that shows the name itself says that it was published meanwhile.
-
-    Parameters
-    ----------
-    path
-        The completed name.
-    undone
-        Names that may still be there, and that don't count.
+    are written anew. A listing that shows the name itself says that it was published meanwhile. Names that
+    are ``undone`` may still be there, and don't count.
     """
     folder, instant = path.rpartition("/")[0], completed_by(path)
     properties = yield from _properties(path)
@@ -226,13 +210,9 @@ def is_instant(path: str) -> bool:
 def refuse_move(path: str) -> Protocol[None]:
     """Refuse to bring a name of an instant into the layout that its table, or metadata table, does not have.
 
-    For calls that only an upgrade makes of such names: a rename, or a create that may overwrite.
-    No request for other names; for these one, or three while the properties are written anew.
-
-    Raises
-    ------
-    ConfigError
-        It would be the first step of an upgrade or a downgrade.
+    For calls that only an upgrade makes of such names: a rename, or a create that may overwrite. No request
+    for other names; for these one, or three while the properties are written anew. ``ConfigError``: it would
+    be the first step of an upgrade or a downgrade.
     """
     properties = (yield from _properties(path)) if is_instant(path) else None
     if properties is None or not is_left(path.rpartition("/")[0], properties):

@@ -92,14 +92,7 @@ class Asker:
 def rule_for(asker: Asker, *, deletes: bool, version: int = NEWEST) -> Rule | None:
     """Return the rule of a call; None: the ledger has nothing to do with it.
 
-    Parameters
-    ----------
-    asker
-        Who calls, about which name.
-    deletes
-        Whether it removes the name; else it creates it, or writes over it.
-    version
-        The table's, from ``hoodie.properties``.
+    It ``deletes`` the name; else it creates it, or writes over it. ``version`` is the table's.
     """
     step = step_of(asker.path)
     if step is None or step.action == _SAVEPOINT:
@@ -300,19 +293,7 @@ _FOLDERS = ("", "/timeline", "/timeline/history")
 def forget_over(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     """Have the arbiter forget the names of instants that are over, but for those that are there.
 
-    Nobody waits for it: it goes with :func:`putifabsent.shim.ledger.pruning.prune`.
-
-    Parameters
-    ----------
-    ledger, creation
-        Of whoever prunes.
-    policy
-        The mount's.
-
-    Returns
-    -------
-    int
-        How many names.
+    Nobody waits for it: it goes with :func:`putifabsent.shim.ledger.pruning.prune`. Returns how many names.
     """
     if isinstance(ledger.arbiter, Native) or ledger.name.format != FORMAT:
         return 0

@@ -131,25 +131,11 @@ def likeliest(path: str, owner: Opened | Completion | None) -> list[str]:
 
 
 def counting(path: str, there: Sequence[str], owner: Opened | Completion | None) -> str | None:
-    """Return which of the files under a recorded name counts.
+    """Return which of the files under a recorded name, at least one, counts; None: it can't be known.
 
     The owner's. Where it has none, the plain one, which was written without a salt. Where that is not there
     either, the only one: of a session that another has completed the instant for, or that the ledger has
     forgotten, or that it never knew.
-
-    Parameters
-    ----------
-    path
-        The recorded name.
-    there
-        The :func:`variants` that there are, at least one.
-    owner
-        Of the instant.
-
-    Returns
-    -------
-    str or None
-        None: it can't be known.
     """
     best = next((each for each in likeliest(path, owner) if each in there), None)
     return there[0] if best is None and len(there) == 1 else best
@@ -160,20 +146,10 @@ def removable(path: str, there: Sequence[str], owner: Opened | Completion | None
 
     ``there`` must have been listed before the ledger was read: what a later owner writes is not in it then.
 
-    Parameters
-    ----------
-    path, there, owner
-        As for :func:`counting`.
-    session
-        Of the caller.
-
-    Returns
-    -------
-    list of str
-        While the instant is open: its owner's own, and what sessions have left from which it was taken, for
-        they do not go on with it; of anybody else, its own alone. Later, too, a session removes its own
-        first, where another has completed the instant: it is one that was taken over, and has not heard of
-        it. Else all: a cleaner's, or a rollback's.
+    While the instant is open: its owner's own, and what sessions have left from which it was taken, for they
+    do not go on with it; of anybody else, its own alone. Later, too, a session removes its own first, where
+    another has completed the instant: it is one that was taken over, and has not heard of it. Else all: a
+    cleaner's, or a rollback's.
     """
     own = salted(path, session)
     if isinstance(owner, Opened):
@@ -239,23 +215,10 @@ def shown(kept: Iterable[Kept], session: str) -> dict[str, Kept]:
 
 
 def keep(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-    """Put what nobody else writes: there is nothing to decide.
+    """Put what nobody else writes, where :func:`kept_as` says: there is nothing to decide.
 
-    Parameters
-    ----------
-    name
-        Where it lies: :func:`kept_as`.
-    body, creation
-        As for :func:`putifabsent.shim.create.create`.
-
-    Raises
-    ------
-    NameTaken
-        This session has one of this name already.
-    OutcomeUnknown
-        No answer until the deadline.
-    OSError
-        The store refused, and nothing was written.
+    ``NameTaken``: this session has one of this name already. ``OutcomeUnknown``: no answer until the
+    deadline. ``OSError``: the store refused, and nothing was written.
     """
     seen = yield from look(name.path, name.path, creation.token, "nothing was sent")
     if isinstance(seen, Found):

@@ -91,14 +91,9 @@ def _meets(one: Part, other: Part) -> bool:
 
 
 def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
-    """Return what ``<T>.inflight`` says that a commit is going to write.
+    """Return what ``<T>.inflight`` says that a commit is going to write; empty, it says nothing.
 
-    Parameters
-    ----------
-    metadata
-        Its content; empty: it says nothing.
-    habit
-        What its session is expected to write: where its inserts go.
+    ``habit`` is what its session is expected to write: where its inserts go.
     """
     operation, stats = _operation(metadata), _stats(metadata)
     if stats is None:
@@ -152,14 +147,10 @@ def is_a_writers(metadata: Mapping[str, Any]) -> bool:
 
 
 def expected(last: Sequence[WriteSet]) -> WriteSet:
-    """Return what a session is expected to write next.
+    """Return what a session is expected to write next, by its last commits, at most ``OWN``.
 
-    Parameters
-    ----------
-    last
-        Its last commits, at most ``OWN``; of who has none, the table's, at most ``NEWCOMER``. Where more than
-        one of them has put rows into a partition, and each into new file groups, so will the next: the small
-        ones that there were were not taken.
+    Of who has none, by the table's, at most ``NEWCOMER``. Where more than one of them has put rows into a
+    partition, and each into new file groups, so will the next: the small ones that there were were not taken.
     """
     if not last or any(each is None for each in last):
         return None

@@ -106,16 +106,9 @@ class Finding(NamedTuple):
 def fault_of(
     before: State | None, after: State | None, action: str, *, undoing: bool = False
 ) -> Fault | None:
-    """Return what is wrong with a step; None: it is valid.
+    """Return what is wrong with a step of an action's instant; None: it is valid.
 
-    Parameters
-    ----------
-    before, after
-        None: ``[]``.
-    action
-        The instant's.
-    undoing
-        Whether a rollback or a restore is under way in the table.
+    A state that is None is ``[]``. ``undoing``: a rollback or a restore is under way in the table.
     """
     if (before, after) in STEPS:
         return None
@@ -132,13 +125,9 @@ def fault_of(
 def check(sequence: Iterable[Seen]) -> list[Finding]:
     """Return which steps of a sequence are not valid. The sequence may mix the steps of many instants.
 
-    A savepoint of ``T`` goes its own way beside the commit that it saves.
-
-    Parameters
-    ----------
-    sequence
-        In the order in which they were seen. Somebody who looks now and then has to say what came between:
-        a name that is there shows that the states before it were.
+    A savepoint of ``T`` goes its own way beside the commit that it saves. Steps come in the order in which
+    they were seen. Somebody who looks now and then has to say what came between: a name that is there shows
+    that the states before it were.
     """
     findings = []
     last: dict[tuple[str, str, bool], Seen] = {}
@@ -164,14 +153,8 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
     """Return why an instant may not get a name, beside the names that are there; None: it may.
 
     Its times are not compared: writers' clocks differ, and a table's own zone may put them back in autumn.
-
-    Parameters
-    ----------
-    there
-        The last components of what is in the timeline's folder. Those of other instants only tell whether a
-        rollback or a restore is under way.
-    last
-        The name's. One that is no instant's may always be.
+    Names are last components in the timeline's folder. Those of other instants only tell whether a rollback
+    or a restore is under way; one that is no instant's may always be.
     """
     after = _seen(last)
     if after is None:
@@ -189,14 +172,8 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
 def is_moved(elsewhere: Iterable[str], last: str) -> bool:
     """Whether an instant's name goes from one layout of its table to another, which is no step of it.
 
-    An upgrade and a downgrade move all names, the completed ones perhaps first.
-
-    Parameters
-    ----------
-    elsewhere
-        The last components of what is in the other layout's folder.
-    last
-        The name's.
+    An upgrade and a downgrade move all names, the completed ones perhaps first. ``elsewhere`` are the last
+    components of what is in the other layout's folder.
     """
     after = _seen(last)
     beside = [seen for seen in map(_seen, elsewhere) if seen is not None]

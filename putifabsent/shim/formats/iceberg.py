@@ -177,13 +177,7 @@ class Content(NamedTuple):
 
 
 def metadata_of(written: bytes) -> dict[str, Any]:
-    """Return what a metadata file says.
-
-    Raises
-    ------
-    ValueError
-        It is torn, or none.
-    """
+    """Return what a metadata file says; ``ValueError``: it is torn, or none."""
     try:
         found = json.loads(gzip.decompress(written) if written.startswith(b"\x1f\x8b") else written)
     except (EOFError, OSError, zlib.error) as error:

@@ -109,15 +109,7 @@ def classify(path: str, folder: str, last: str) -> Name | None:
 
 
 def number_in(kind: str, last: str) -> int | None:
-    """Return the number of a file; None for what is none of its kind.
-
-    Parameters
-    ----------
-    kind
-        The folder that it lies in: ``snapshot``, ``schema`` or ``changelog``.
-    last
-        Its last component.
-    """
+    """Return the number of a file in ``snapshot``, ``schema`` or ``changelog``; None: it has none."""
     match = _KINDS[kind][0].fullmatch(last)
     return match and int(match["n"])
 
@@ -274,12 +266,8 @@ _HEADER = 8
 def bitmap_in(vector: bytes) -> bytes | None:
     """Return the Roaring bitmap in a deletion vector; None: it is of another kind.
 
-    Parameters
-    ----------
-    vector
-        From its offset on: four bytes of length, four of the kind, and the bitmap of the rows it deletes.
-
-    Source: ``BitmapDeletionVector`` of Paimon.
+    From the vector's offset on: four bytes of length, four of the kind, and the bitmap of the rows it
+    deletes. Source: ``BitmapDeletionVector`` of Paimon.
     """
     return vector[_HEADER:] if int.from_bytes(vector[4:_HEADER], "big") == _MAGIC else None
 
@@ -309,13 +297,9 @@ def partitioned_by(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | N
 def folder_of(entry: Entry, columns: Sequence[tuple[str, str]]) -> str | None:
     """Return where a data file lies, from the table's root; None: that is not known.
 
-    Parameters
-    ----------
-    columns
-        The partition's: see :func:`partitioned_by`. Of other types than whole numbers and texts, how they
-        are written depends on the writer, as it does of characters that paths keep for themselves.
-
-    Source: ``FileStorePathFactory``, ``PartitionPathUtils`` and ``BinaryRow`` of Paimon 1.2.
+    Of columns (:func:`partitioned_by`) of other types than whole numbers and texts, how they are written
+    depends on the writer, as it does of characters that paths keep for themselves. Source:
+    ``FileStorePathFactory``, ``PartitionPathUtils`` and ``BinaryRow`` of Paimon 1.2.
     """
     if entry.bucket < 0:
         return None

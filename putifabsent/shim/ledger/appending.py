@@ -48,24 +48,11 @@ def append(
 ) -> Protocol[int | None]:
     """Append what ``draft`` says, after all that is there.
 
-    Two requests where nobody else has appended since this session last read: create, list.
-
-    Parameters
-    ----------
-    ledger
-        What the session knows; it knows more afterwards.
-    draft
-        Is called anew after whatever is read on the way.
-    creation
-        Its token makes the record its own, and is no other record's. Once it counts, the same call again
-        returns the same number.
-    first
-        What must be done about a state before a record follows on it.
-
-    Returns
-    -------
-    int or None
-        The record's number; None where ``draft`` wants nothing of the table's present state.
+    Two requests where nobody else has appended since this session last read: create, list. The draft is
+    called anew after whatever is read on the way. The creation's token makes the record its own, and is no
+    other record's: once it counts, the same call again returns the same number. ``first`` does what must be
+    done about a state before a record follows on it. None: ``draft`` wants nothing of the table's present
+    state.
 
     Raises
     ------

@@ -197,13 +197,9 @@ class Ledger:
     def numbers(self, creation: Creation) -> Protocol[set[int]]:
         """List the records of the table's present life.
 
-        Where that is another than was read, all that was known is forgotten. One request; some more where
-        the marker is not the one of the last listing.
-
-        Raises
-        ------
-        HalfRemoved
-            The ledger is there and its records are not: somebody has removed the table half.
+        Where that is another than was read, all that was known is forgotten. One request; some more where the
+        marker is not the one of the last listing. ``HalfRemoved``: the ledger is there and its records are
+        not: somebody has removed the table half.
         """
         before = self.shown
         found, life = yield from self._present(creation)
@@ -338,18 +334,10 @@ class Ledger:
     ) -> Protocol[Line | None]:
         """Read one record; None: it is not there (any more).
 
-        Parameters
-        ----------
-        number
-            Which.
-        creation
-            Of whoever looks.
-        is_decided
-            Whether it is known to be decided: it was read before, or one above it is there.
-        is_listed
-            Whether a listing has shown it. Else its creator may have died before it was published, and a
-            writer does that for it, as well as it can be done: a ballot that somebody begins and leaves
-            above it would keep readers from proving it, and its copy is a proof.
+        ``is_decided``: it was read before, or one above it is there. Where no listing has shown it, its
+        creator may have died before it was published, and a writer does that for it, as well as it can be
+        done: a ballot that somebody begins and leaves above it would keep readers from proving it, and its
+        copy is a proof.
         """
         name = self.record(number)
         found = yield from self.arbiter.find(name, creation, helps=False, is_decided=is_decided)
@@ -363,22 +351,11 @@ class Ledger:
         return decode(got.data, name.path)
 
     def look(self, creation: Creation, *, is_again: bool = False) -> Protocol[bool]:
-        """Read what is new.
+        """Read what is new; return whether nothing was: then the state was the table's when this look began.
 
-        Parameters
-        ----------
-        creation
-            Of whoever looks.
-        is_again
-            Whether the state as the last look left it will do: then what others have appended since is not
-            read, unless a checkpoint is among it.
-
-        Returns
-        -------
-        bool
-            Whether nothing was: then the state was the table's when this look began. One that has read
-            something can't say so; a record that it has read may have been one that comes too late, of
-            a number behind a checkpoint that came meanwhile.
+        One that has read something can't say so; a record that it has read may have been one that comes too
+        late, of a number behind a checkpoint that came meanwhile. ``is_again``: the state as the last look
+        left it will do; then what others have appended since is not read, unless a checkpoint is among it.
         """
         ended = self.ended
         numbers = yield from self.numbers(creation)
@@ -476,12 +453,7 @@ class Ledger:
         """Return the records of lives that are over, which nobody reads any more.
 
         The marker is read after they were listed: a life that a listing shows, and that is not the marker's
-        then, has ended before.
-
-        Parameters
-        ----------
-        known
-            More records, listed before, or known to the arbiter then.
+        then, has ended before. ``known`` are more records, listed before, or known to the arbiter then.
         """
         listed: Listed = yield from read(List(self.folder))
         found = by_life(each.name for each in listed.entries)

@@ -90,14 +90,8 @@ def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
     """Append what a rule wants, until it wants no record more; return what is to be done then.
 
     No request, where the rule wants none and trusts what was read earlier. Else it is called on what was
-    listed after the call began.
-
-    Raises
-    ------
-    Fenced, NameTaken
-        What the rule says.
-    OutcomeUnknown, OSError
-        As for :func:`~putifabsent.shim.ledger.appending.append`.
+    listed after the call began. Raises what the rule does, and as
+    :func:`~putifabsent.shim.ledger.appending.append`.
     """
     while True:
         todo: Todo | None = None
@@ -131,25 +125,11 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     turn: TurnName | None,
     largest_publish: int,
 ) -> Protocol[Created]:
-    """Create a name of an instant.
+    """Create a name of an instant, after its format's rule for this call.
 
-    Parameters
-    ----------
-    ledger
-        What the session knows.
-    rule
-        Of the format, for this call.
-    path, instant, body, creation, turn, largest_publish
-        As for :func:`~putifabsent.shim.ledger.completion.complete`.
-    by_name
-        Creates it by its name alone, or puts it, where that is all that is wanted.
-
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name, or the instant.
-    Fenced, OutcomeUnknown, OSError
-        As for :func:`~putifabsent.shim.ledger.completion.complete`.
+    ``by_name`` creates it by its name alone, or puts it, where that is all that is wanted. ``NameTaken``:
+    another creation holds the name, or the instant. All else as for
+    :func:`~putifabsent.shim.ledger.completion.complete`.
     """
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if isinstance(todo, Commit):
@@ -182,22 +162,8 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
 def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protocol[bool]:
     """Remove a name of an instant, or allow that one of its slices is removed.
 
-    Parameters
-    ----------
-    ledger, rule, path, creation
-        As for :func:`create`.
-
-    Returns
-    -------
-    bool
-        Whether it is removed; False: it goes by its name alone, which is left to the caller.
-
-    Raises
-    ------
-    Fenced
-        It is not this session's to remove.
-    OutcomeUnknown, OSError
-        It may still be there.
+    False: it goes by its name alone, which is left to the caller. ``Fenced``: it is not this session's to
+    remove. ``OutcomeUnknown``, ``OSError``: it may still be there.
     """
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if not isinstance(todo, Remove):
@@ -259,15 +225,7 @@ class View(NamedTuple):
 
 
 def view(ledger: Ledger, folder: str) -> View:
-    """Return what is known of a folder.
-
-    Parameters
-    ----------
-    ledger
-        What was read before the folder is listed.
-    folder
-        Full, without a slash at its end.
-    """
+    """Return what is known of a folder (without a slash at its end), read before that is listed."""
     latest: dict[str, Completion] = {}
     for each in sorted(ledger.state.completions.values(), key=lambda each: each.number):
         latest[ledger.path(each.name)] = each

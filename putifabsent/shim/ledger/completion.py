@@ -45,24 +45,9 @@ def complete(
     """Commit an instant: bring its completed name into being, at most once for all of its names.
 
     Five requests in four round trips, where this session has published the completion before: the body and a
-    look at the plain name, the record, the listing, the copy.
-
-    Parameters
-    ----------
-    ledger
-        What the session knows.
-    path
-        The completed name.
-    instant
-        What it completes.
-    body
-        The bytes; they must stay readable until the protocol ends.
-    creation
-        Its token decides "was it me?", now and in :func:`resolve`.
-    turn
-        The turn in which this is done; None: without one.
-    largest_publish
-        More bytes than this the store can't copy.
+    look at the plain name, the record, the listing, the copy. The creation's token decides "was it me?", now
+    and in :func:`resolve`. ``turn`` is the one in which this is done; more bytes than ``largest_publish`` the
+    store can't copy.
 
     Raises
     ------
@@ -108,10 +93,7 @@ def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
 def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completion | None]:
     """Take a commit back, before anything of it is removed; None: it was none any more.
 
-    Raises
-    ------
-    OutcomeUnknown
-        It may have been taken back.
+    ``OutcomeUnknown``: it may have been taken back.
     """
 
     def draft(state: State) -> Record | None:
@@ -126,26 +108,9 @@ def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completio
 def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> Protocol[bool]:
     """Remove a completed name that was undone, or is archived: its body, then the plain name.
 
-    Parameters
-    ----------
-    ledger
-        What the session knows.
-    path
-        The completed name.
-    instant
-        What it completes.
-    made
-        Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
-
-    Returns
-    -------
-    bool
-        Whether that was all; False: what is left goes by its name, like one that is older than the ledger.
-
-    Raises
-    ------
-    OSError
-        The store refuses, or does not answer in time: something of it may still be there.
+    ``made`` is its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy
+    of. Returns whether that was all; False: what is left goes by its name, like one that is older than the
+    ledger. ``OSError``: the store refuses, or does not answer in time: something of it may still be there.
     """
     if made is not None:
         yield from removed(ledger.path(made.body))
@@ -165,18 +130,10 @@ def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> 
 
 
 def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | None]:
-    """Answer an unknown outcome of :func:`complete` later.
+    """Answer an unknown outcome of :func:`complete` later: the creation itself, if it is completed.
 
-    Returns
-    -------
-    Holder or None
-        The creation itself: it is completed. None: it is not *now*; it may have been undone, or its record
-        may still land. A creation is never completed twice: a key that was sent is not sent again.
-
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name.
+    None: it is not *now*; it may have been undone, or its record may still land. A creation is never
+    completed twice: a key that was sent is not sent again. ``NameTaken``: another creation holds the name.
     """
     state = yield from ledger.current(creation)
     made = state.named(ledger.relative(path))

@@ -35,17 +35,8 @@ __all__ = ["needless", "prune"]
 def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     """Remove the records that the newest checkpoint has made needless, and bodies and beats of what is over.
 
-    Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint.
-
-    Parameters
-    ----------
-    ledger, creation
-        Of whoever prunes.
-
-    Returns
-    -------
-    int
-        How many records.
+    Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint. Returns
+    how many records.
     """
     # As for bodies: listed before the state is read, so that no turn is taken later of which one was listed.
     beats: Listed = yield from read(List(ledger.beats))

@@ -404,19 +404,9 @@ def marker_of(state: State) -> bytes:
 
 
 def decode(data: bytes, path: str) -> Line:
-    """Return the record that was written.
+    """Return the record that was written, from its bytes; where they lie is for people.
 
-    Parameters
-    ----------
-    data
-        Its bytes.
-    path
-        Where they lie, for people.
-
-    Raises
-    ------
-    PutIfAbsentError
-        A later version wrote it, or it is no record.
+    ``PutIfAbsentError``: a later version wrote it, or it is no record.
     """
     kind, values = _read(data, path, KINDS)
     try:

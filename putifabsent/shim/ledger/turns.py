@@ -47,31 +47,22 @@ def take(
     waits: bool = True,
     in_the_way: Callable[[Ledger], Protocol[Sequence[str]]] | None = None,
 ) -> Protocol[TurnName | None]:
-    """Take the turn.
+    """Take the turn; None: somebody else has it, or is in the way.
 
-    Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken.
+    Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken. The
+    ledger remembers since when it has watched a turn, from one call to the next. The creation's token makes
+    the turn its own: the same call again returns the same turn.
 
     Parameters
     ----------
-    ledger
-        What the session knows. It remembers since when it has watched a turn, from one call to the next.
-    thread
-        Which of the session's threads asks.
     lease
         Seconds without a beat after which others may break this turn.
-    creation
-        Its token makes the turn its own: the same call again returns the same turn.
     clock
         Seconds that only go on, by the caller's own clock.
     waits
         Whether to wait, up to the deadline, while somebody else has it.
     in_the_way
         Says what is better over before it is taken, in words; None: nothing need be.
-
-    Returns
-    -------
-    TurnName or None
-        Which turn it is; None: somebody else has it, or is in the way.
 
     Raises
     ------
