@@ -408,7 +408,8 @@ async def _serve(
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, ended.set if until is None else _go_on)
+            # Whoever wants the service may have got the signal too, and have work to finish.
+            loop.add_signal_handler(each, ended.set if until is None else lambda: None)
         if until is not None:
             _watch(until, loop, ended)
         # What is there now stays: full collections, which hold every call up, need not look through it.
@@ -460,10 +461,6 @@ async def _server(
     if settings.fd is None:
         return await listen(settings.host, settings.port)
     return await listen(sock=socket.socket(fileno=settings.fd))
-
-
-def _go_on() -> None:
-    """Whoever wants the service may have got the signal too, and have work to finish."""
 
 
 def _watch(until: Callable[[], object], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:

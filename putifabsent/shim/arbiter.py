@@ -134,11 +134,9 @@ class Balloting(Arbiter):
 
     @property
     def kind(self) -> str:
-        """As the contract says."""
         return "ballot"
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
         return ballot.create(name, body, creation)
 
@@ -149,26 +147,21 @@ class Balloting(Arbiter):
         return ballot.find(name, creation, helps=helps, is_decided=is_decided)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        """As the contract says."""
         return ballot.resolve(name, creation)
 
     def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        """As the contract says."""
         return ballot.delete(name, creation, last=last)
 
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        """As the contract says."""
         return ballot.forget(name, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
-        """As the contract says."""
         listed: Listed = yield from read(List(folder_of(name)))
         return bool(listed.entries)
 
     def sightings(
         self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
-        """As the contract says."""
         del folders
         yield from ()
         return listing_overlay.in_ballots(keys, shown, classify)
@@ -182,15 +175,12 @@ class Balloting(Arbiter):
         return listing_overlay.in_ballots(keys, (), classify)
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        """As the contract says."""
         return leftovers.in_ballots(name, creation)
 
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        """As the contract says."""
         return leftovers.mend_ballots(name, creation, free_lost=free_lost)
 
     def folder(self, name: Name) -> str:
-        """As the contract says."""
         return folder_of(name)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
@@ -200,7 +190,6 @@ class Balloting(Arbiter):
         return {}
 
     def shelf(self, state: str, folder: str) -> str | None:
-        """As the contract says."""
         return shelf_for(state, folder, self.keys, LONGEST_KEY)
 
 
@@ -217,7 +206,6 @@ class Locking(Balloting):
         return "redis"
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
         return locked.create(name, body, creation, lock=self.lock, place=self.place)
 
@@ -233,11 +221,9 @@ class Claiming(Arbiter):
 
     @property
     def kind(self) -> str:
-        """As the contract says."""
         return self.claims.kind
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
         return claims.create(name, body, creation, claims=self.claims, place=self.place)
 
@@ -249,19 +235,15 @@ class Claiming(Arbiter):
         return claims.find(name, creation, claims=self.claims, place=self.place, helps=helps)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        """As the contract says."""
         return claims.resolve(name, creation, claims=self.claims, place=self.place)
 
     def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        """As the contract says."""
         return claims.delete(name, creation, claims=self.claims, place=self.place, last=last)
 
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        """As the contract says."""
         return claims.forget(name, creation, claims=self.claims, place=self.place)
 
     def knows(self, name: Name) -> Protocol[bool]:
-        """As the contract says."""
         request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
         found = yield from read(request)
         return not isinstance(found, Absent)
@@ -269,7 +251,6 @@ class Claiming(Arbiter):
     def sightings(
         self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
-        """As the contract says."""
         del keys, shown
         found: list[Sighting] = []
         for folder in folders:
@@ -282,27 +263,22 @@ class Claiming(Arbiter):
         return self.sightings(classify, folders, (), ())
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        """As the contract says."""
         return leftovers.in_claims(name, creation, claims=self.claims, place=self.place)
 
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        """As the contract says."""
         return leftovers.mend_claims(
             name, creation, claims=self.claims, place=self.place, free_lost=free_lost
         )
 
     def folder(self, name: Name) -> str:
-        """As the contract says."""
         return state_keys.folder_of(name)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        """As the contract says."""
         request = SweepClaims(self.claims, f"{self.place}{place}")
         entries = yield from listing_overlay.all_pages(request)
         return {identity.removeprefix(self.place): claim for identity, claim in entries}
 
     def shelf(self, state: str, folder: str) -> str | None:
-        """As the contract says."""
         del state, folder
         return None
 

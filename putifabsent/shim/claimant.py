@@ -10,8 +10,6 @@ from putifabsent.backends.base import (
     Absent,
     Created,
     Creation,
-    Deleted,
-    DeleteOutcome,
     Exists,
     Found,
     HeadOutcome,
@@ -355,28 +353,9 @@ class Claimant:
         seen = yield from self.look(claim.key)
         return None if isinstance(seen, Absent) else seen.holder.created or seen.holder.begun
 
-    def hide_all(self, claim: Claim | None) -> Protocol[int]:
-        """Remove what has ended from all names of the identity; return from how many."""
-        hidden = 0
-        for path in self.name.all_names:
-            is_hidden = yield from self.hide(path, claim, older=False)
-            hidden += is_hidden
-        return hidden
-
-    def remove_all(self, paths: list[str]) -> Protocol[None]:
-        """Remove objects, each as :meth:`remove`."""
-        for path in paths:
-            yield from self.remove(path)
-
     def remove(self, path: str, version: str | None = None) -> Protocol[None]:
         """Remove an object, until the store has answered."""
-        while True:
-            outcome: DeleteOutcome = yield Delete(path, version)
-            if isinstance(outcome, Deleted):
-                return
-            if isinstance(outcome, Refused):
-                raise self.failure(f"{path} can't be removed", outcome.error)
-            yield from self.pause(f"{path} could not be removed in time", outcome.cause)
+        yield from read(Delete(path, version), lambda error: self.failure(f"{path} can't be removed", error))
 
 
 def has_ended(seen: Found, claim: Claim | None) -> bool:

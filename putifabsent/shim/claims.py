@@ -177,7 +177,8 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
         used = 0 if claim is None else claim.incarnation
         living = None if claim is None or not claim.live else claim.key
         over = [key for key, salted in left.items() if salted.incarnation <= used and key != living]
-        yield from claimant.remove_all(over)
+        for key in over:
+            yield from claimant.remove(key)
         removed += len(over)
         left = {key: salted for key, salted in left.items() if salted.incarnation > used}
         # Beside a living claim they are of a table elsewhere, copied with its state.
@@ -189,9 +190,10 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
             break
         # Who put these had the bytes of the dead removed first: they don't get out of sight.
         yield from claimant.burn(claim, left)
-    hidden = yield from claimant.hide_all(claim)
+    for path in name.all_names:
+        removed += yield from claimant.hide(path, claim, older=False)
     yield from claimant.repair()
-    return removed + hidden
+    return removed
 
 
 def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[None]:

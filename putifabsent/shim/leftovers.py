@@ -30,39 +30,23 @@ __all__ = ["Leftover", "What", "in_ballots", "in_claims", "mend_ballots", "mend_
 
 
 class What(str, Enum):
-    """What is left, or broken.
+    """What is left, or broken."""
 
-    ===============  ==========================================================================
-    ``unpublished``  it is decided, and the plain name does not show it
-    ``undecided``    a ballot that has begun, and that nobody has finished
-    ``abandoned``    bytes that were put, and never put to the vote, or never claimed
-    ``ended``        bytes and ballots of an incarnation that has ended
-    ``copy``         the plain name shows an incarnation that has ended
-    ``replaced``     another tool has written over a guarded name
-    ``unbacked``     the arbiter's bytes are gone, and their copy under the plain name is there
-    ``lost``         the bytes of a name that lives are gone, and their copy as well
-    ``temporary``    a temporary file of the local disk
-    ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published;
-                     or what somebody left in a queue
-    ``removed``      another tool has removed a completed name of Hudi's, whose bytes the ledger keeps
-    ``half_removed`` a ledger that has lost records: no write of its table can go on
-    ``strange``      what is kept of a name that is unknown: by a mount with other formats, or hashed
-    ===============  ==========================================================================
-    """
-
-    UNPUBLISHED = "unpublished"
-    UNDECIDED = "undecided"
-    ABANDONED = "abandoned"
-    ENDED = "ended"
-    COPY = "copy"
-    REPLACED = "replaced"
-    UNBACKED = "unbacked"
-    LOST = "lost"
-    TEMPORARY = "temporary"
+    UNPUBLISHED = "unpublished"  # it is decided, and the plain name does not show it
+    UNDECIDED = "undecided"  # a ballot that has begun, and that nobody has finished
+    ABANDONED = "abandoned"  # bytes that were put, and never put to the vote, or never claimed
+    ENDED = "ended"  # bytes and ballots of an incarnation that has ended
+    COPY = "copy"  # the plain name shows an incarnation that has ended
+    REPLACED = "replaced"  # another tool has written over a guarded name
+    UNBACKED = "unbacked"  # the arbiter's bytes are gone, and their copy under the plain name is there
+    LOST = "lost"  # the bytes of a name that lives are gone, and their copy as well
+    TEMPORARY = "temporary"  # a temporary file of the local disk
+    # The bytes of a commit of an instant that is over: its writer died, or it is published; or what somebody
+    # left in a queue.
     NEEDLESS = "needless"
-    REMOVED = "removed"
-    HALF_REMOVED = "half_removed"
-    STRANGE = "strange"
+    REMOVED = "removed"  # another tool has removed a completed name of Hudi's, whose bytes the ledger keeps
+    HALF_REMOVED = "half_removed"  # a ledger that has lost records: no write of its table can go on
+    STRANGE = "strange"  # what is kept of a name that is unknown: by a mount with other formats, or hashed
 
     @property
     def repair(self) -> str:

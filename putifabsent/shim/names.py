@@ -16,26 +16,15 @@ _GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 
 
 class Role(str, Enum):
-    """What a name is to its format.
+    """What a name is to its format."""
 
-    ==============  ==========================================================================
-    ``instant``     a step of a Hudi timeline: requested, inflight or completed
-    ``slice``       a Hudi data file, which carries the instant that wrote it
-    ``snapshot``    a numbered whole state: a Paimon snapshot or schema, an Iceberg metadata file
-    ``log_entry``   a numbered step of a log: a Delta commit, a Spark batch
-    ``pointer``     says where the newest state is, and is overwritten: ``LATEST``, a version hint
-    ``marker``      says that something is there, or under way: a heartbeat, a query's id
-    ``other``       everything else
-    ==============  ==========================================================================
-    """
-
-    INSTANT = "instant"
-    SLICE = "slice"
-    SNAPSHOT = "snapshot"
-    LOG_ENTRY = "log_entry"
-    POINTER = "pointer"
-    MARKER = "marker"
-    OTHER = "other"
+    INSTANT = "instant"  # a step of a Hudi timeline: requested, inflight or completed
+    SLICE = "slice"  # a Hudi data file, which carries the instant that wrote it
+    SNAPSHOT = "snapshot"  # a numbered whole state: a Paimon snapshot or schema, an Iceberg metadata file
+    LOG_ENTRY = "log_entry"  # a numbered step of a log: a Delta commit, a Spark batch
+    POINTER = "pointer"  # says where the newest state is, and is overwritten: ``LATEST``, a version hint
+    MARKER = "marker"  # says that something is there, or under way: a heartbeat, a query's id
+    OTHER = "other"  # everything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +122,6 @@ class Name(NamedTuple):
         return Name(
             self.path, Role.OTHER, None, root, identity, guarded=False, aliases=self.aliases, rank=self.rank
         )
-
-    def granted(self) -> Name:
-        """Return the same name, asking for no evidence: its mount has named the format."""
-        return self._replace(evidence=())
 
 
 def is_state(path: str) -> bool:

@@ -108,7 +108,7 @@ class Policy:
         if name is None and self.formats != _ALL and (of_another := _recognise(path, _ALL)) is not None:
             name = of_another.unproven()
         if name is not None and not self.asks_evidence:
-            name = name.granted()
+            name = name._replace(evidence=())  # its mount has named the format
         if (
             self._guarded is not None
             and (name is None or name.depends or not name.guarded)

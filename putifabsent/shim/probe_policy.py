@@ -48,24 +48,15 @@ _ANOTHER_ARBITER = (
 )
 
 
-class Verdict(Protocol):
-    """What a probe says of one operation: :class:`putifabsent.backends.probe_cache.Verdict`."""
+class _Verdict(Protocol):
+    """What a probe says of one operation: :class:`putifabsent.backends.probe.Verdict`."""
 
     @property
-    def operation(self) -> str:
-        """``"put"``, ``"complete"`` or ``"copy"``."""
-
+    def safe(self) -> bool: ...
     @property
-    def safe(self) -> bool:
-        """Whether no fault was found."""
-
+    def evidence(self) -> str: ...
     @property
-    def evidence(self) -> str:
-        """What was seen."""
-
-    @property
-    def needed(self) -> bool:
-        """Whether a mount can't do without the operation."""
+    def needed(self) -> bool: ...
 
 
 def validate(arbiter: str, schemes: Iterable[str]) -> None:
@@ -103,7 +94,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     return host is not None and not _host_of(host).endswith(known)
 
 
-def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
+def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
     """Refuse a store that a probe found unsafe in something that a mount can't do without.
 
     ``UnsafeStore`` gives the operations and the evidence, and what to configure.
@@ -113,9 +104,9 @@ def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
     else:
         can_not = f"does not do what the arbiter {arbiter.partition(':')[0]} rests on"
         instead = _ANOTHER_STORE
-    unsafe = [verdict for verdict in verdicts.values() if verdict.needed and not verdict.safe]
+    unsafe = [f"{name}: {each.evidence}" for name, each in verdicts.items() if each.needed and not each.safe]
     if unsafe:
-        found = "; ".join(f"{verdict.operation}: {verdict.evidence}" for verdict in unsafe)
+        found = "; ".join(unsafe)
         raise UnsafeStore(
             f"the store at {where} {can_not}. A probe found: {found}. Nothing was written. {instead}"
         )

@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Refused, Written
+from putifabsent.backends.base import Absent, Exists, Found, Maybe, Refused, Written
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ballot_state import (
@@ -27,7 +27,7 @@ from putifabsent.shim.requests import Delete, List, Pause, Protocol, Publish, Pu
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, DeleteOutcome, Listed, PublishOutcome, PutOutcome
+    from putifabsent.backends.base import Creation, Listed, PublishOutcome, PutOutcome
     from putifabsent.shim.ballot_state import Key
     from putifabsent.shim.names import Name
 
@@ -160,13 +160,7 @@ class Voter:
 
     def remove(self, path: str, version: str | None = None) -> Protocol[None]:
         """Remove an object, until that is certain."""
-        while True:
-            outcome: DeleteOutcome = yield Delete(path, version)
-            if isinstance(outcome, Deleted):
-                return
-            if isinstance(outcome, Refused):
-                raise self.failure(outcome.error, f"{path} can't be removed")
-            yield from self.pause(f"{path} could not be removed", outcome.cause)
+        yield from read(Delete(path, version), lambda error: self.failure(error, f"{path} can't be removed"))
 
     def bury(self, scene: Scene) -> Protocol[None]:
         """Remove the bytes of ended incarnations, so that nobody can publish them any more."""

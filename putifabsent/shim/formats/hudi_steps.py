@@ -58,24 +58,14 @@ STEPS: frozenset[tuple[State | None, State | None]] = frozenset(
 
 
 class Fault(str, Enum):
-    """What is wrong with a step.
+    """What is wrong with a step."""
 
-    ===============  ==========================================================================
-    ``unrequested``  it begins in the middle: nobody has requested it
-    ``skipped``      it is completed, and was never inflight
-    ``repeated``     requested or completed once more, as it was already
-    ``reopened``     it was completed, and goes on, without a rollback or restore under way
-    ``changed``      it has become another action's
-    ``backwards``    it was completed before it was requested, by its own times
-    ===============  ==========================================================================
-    """
-
-    UNREQUESTED = "unrequested"
-    SKIPPED = "skipped"
-    REPEATED = "repeated"
-    REOPENED = "reopened"
-    CHANGED = "changed"
-    BACKWARDS = "backwards"
+    UNREQUESTED = "unrequested"  # it begins in the middle: nobody has requested it
+    SKIPPED = "skipped"  # it is completed, and was never inflight
+    REPEATED = "repeated"  # requested or completed once more, as it was already
+    REOPENED = "reopened"  # it was completed, and goes on, without a rollback or restore under way
+    CHANGED = "changed"  # it has become another action's
+    BACKWARDS = "backwards"  # it was completed before it was requested, by its own times
 
 
 class Seen(NamedTuple):
