@@ -256,34 +256,10 @@ class Sleep(NamedTuple):
 
 
 Request: TypeAlias = (
-    Create
-    | Copy
-    | Stage
-    | StageCopy
-    | Complete
-    | Discard
-    | Head
-    | Get
-    | List
-    | Walk
-    | Delete
-    | Put
-    | Publish
-    | ReadClaim
-    | WriteClaim
-    | ForgetClaim
-    | ListClaims
-    | SweepClaims
-    | Acquire
-    | Release
-    | Advance
-    | Both
-    | Now
-    | StoreTime
-    | Since
-    | Pause
-    | Sleep
-)
+    Create | Copy | Stage | StageCopy | Complete | Discard | Head | Get | List | Walk | Delete | Put | Publish
+    | StoreTime | ReadClaim | WriteClaim | ForgetClaim | ListClaims | SweepClaims
+    | Acquire | Release | Advance | Both | Now | Since | Pause | Sleep
+)  # fmt: skip
 
 T = TypeVar("T")
 Protocol: TypeAlias = Generator[Request, Any, T]

@@ -48,7 +48,6 @@ __all__ = [
     "create",
     "decide",
     "delete",
-    "shown",
     "view",
 ]
 
@@ -243,10 +242,3 @@ def view(ledger: Ledger, folder: str) -> View:
             if each.frees in undone and state.completed(each.frees) is None
         ),
     )
-
-
-def shown(ledger: Ledger, folder: str, paths: Collection[str]) -> list[str]:
-    """Return the names in a folder, of which the plain ones are ``paths``; parameters as for :func:`view`."""
-    known = view(ledger, folder)
-    every = {*paths, *known.late}
-    return sorted(every - known.hidden(every))

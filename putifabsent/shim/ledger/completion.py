@@ -17,7 +17,7 @@ from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, W
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from, unknown_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.records import Complete, Record, Undo
+from putifabsent.shim.ledger.records import Complete, Record
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Both, Head, Pause, Protocol, Publish, Put
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State, TurnName
 
-__all__ = ["complete", "remove", "resolve", "settle", "undo"]
+__all__ = ["complete", "remove", "resolve", "settle"]
 
 
 def complete(
@@ -88,21 +88,6 @@ def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
     """Publish what is completed and not published: a dead writer has left it."""
     state = yield from ledger.current(creation)
     yield from _settling(ledger, creation)(state)
-
-
-def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completion | None]:
-    """Take a commit back, before anything of it is removed; None: it was none any more.
-
-    ``OutcomeUnknown``: it may have been taken back.
-    """
-
-    def draft(state: State) -> Record | None:
-        is_there = state.completed(instant) is not None
-        return Undo(instant, ledger.session, creation.token) if is_there else None
-
-    yield from append(ledger, draft, creation)
-    gone = [each for each in ledger.state.completions.values() if each.instant == instant and each.undone]
-    return max(gone, key=lambda each: each.number, default=None)
 
 
 def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> Protocol[bool]:
