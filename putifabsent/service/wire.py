@@ -111,27 +111,15 @@ class Instants(Call):
 
 
 class TakeTurn(Call):
-    """Try to take the turn of the table that ``path`` is the folder of.
+    """Try to take the turn of the table that ``path`` is the folder of."""
 
-    Attributes
-    ----------
-    token
-        A UUID: the same call again is answered with the same turn.
-    thread
-        Which of the session's threads asks.
-    lease
-        Seconds without a sign of life after which others may break it.
-    begins
-        What is begun in it, if anything that had better wait for others.
-    commits
-        So many must be completed before a clustering is due; until then it waits for nobody.
-    """
-
-    token: Token
+    token: Token  # a UUID: the same call again is answered with the same turn
+    # What is begun in it, if anything that had better wait for others.
     begins: Literal["commit", "clustering"] | None = None
+    # So many must be completed before a clustering is due; until then it waits for nobody.
     commits: int = Field(default=0, ge=0)
-    thread: str = Field(default="", max_length=200)
-    lease: Seconds = 60.0
+    thread: str = Field(default="", max_length=200)  # which of the session's threads asks
+    lease: Seconds = 60.0  # seconds without a sign of life after which others may break it
 
 
 class BeatTurn(Call):
