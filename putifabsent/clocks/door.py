@@ -86,21 +86,9 @@ class Counted(Source):
 class TrueTime(Source):
     """A lock, a wait, and a look at the local clock (:func:`~putifabsent.shim.clock.true_time`).
 
-    Each call measures the time anew: what the clock showed before has no part in it.
-
-    Parameters
-    ----------
-    lock, name
-        Who goes first, and what that is called there.
-    skew
-        Seconds: no two clocks of those who use it may differ by so much.
-    counter
-        This process's own; None: the one that all its clocks share.
-
-    Raises
-    ------
-    ConfigError
-        The skew is none.
+    Each call measures the time anew: what the clock showed before has no part in it. No two clocks of those
+    who use it may differ by ``skew`` seconds; ``ConfigError``: it is no number of them. ``counter`` is this
+    process's own; None: the one that all its clocks share.
     """
 
     def __init__(
@@ -139,21 +127,7 @@ class Clock:
     earlier may give lower ones after it, for a second. For any number of threads; a forked child has a lease
     of its own.
 
-    Parameters
-    ----------
-    source
-        Where they come from.
-    zone
-        In which they are written; None: this machine's.
-    lease
-        How many :meth:`instant` takes at a time.
-    timeout
-        Seconds to wait for some.
-
-    Raises
-    ------
-    ConfigError
-        The lease or the time-out is none; or the zone may write two hours alike.
+    Parameters and errors are those of :func:`clock`; a zone that is None is this machine's.
     """
 
     def __init__(

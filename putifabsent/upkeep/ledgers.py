@@ -116,15 +116,8 @@ def _count(part: Part) -> int | None:
 def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
     """Read a table's ledger by a mount as the writers' are, while they write or not; None: it has none.
 
-    Nothing is written.
-
-    Raises
-    ------
-    ConfigError
-        There is nothing at ``path``, or it is a part of a table; or another arbiter decides than the mount
-        says.
-    OSError
-        The store refuses, or does not answer in time.
+    Nothing is written. ``ConfigError``: there is nothing at ``path``, or it is a part of a table; or another
+    arbiter decides than the mount says. ``OSError``: the store refuses, or does not answer in time.
     """
     root = fs.explain(path).path
     fs.invalidate_cache()

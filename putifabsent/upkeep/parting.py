@@ -40,7 +40,8 @@ _SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.STR
 def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None) -> int:
     """Publish all that is decided below a folder, and remove what the arbiter keeps there.
 
-    From then on the store itself decides, or whoever the next mount says. A registry's claims stay.
+    From then on the store itself decides, or whoever the next mount says. A registry's claims stay. Returns
+    how many objects were removed. It can be called again after a failure.
 
     Parameters
     ----------
@@ -48,11 +49,6 @@ def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None)
         A mount as the writers' were, who are stopped.
     path
         The table's root, or a folder with tables in it.
-
-    Returns
-    -------
-    int
-        How many objects were removed. It can be called again after a failure.
 
     Raises
     ------
@@ -75,19 +71,9 @@ def migrate(
     records are there, no mount of either begins, and later none of the old one. A mount that has begun before
     goes on: it looks for records once.
 
-    Parameters, result and errors are those of :func:`leave`, and
-
-    Parameters
-    ----------
-    to
-        A mount of the same store as the writers' are going to be.
-
-    Raises
-    ------
-    ConfigError
-        The new registry knows names of this table from before.
-    UnsafeStore
-        The store does not do what the new arbiter rests on.
+    ``to`` is a mount of the same store as the writers' are going to be; all else is as for :func:`leave`.
+    ``ConfigError`` also: the new registry knows names of this table from before. ``UnsafeStore``: the store
+    does not do what the new arbiter rests on.
     """
     table = Table(fs, path, to)
     to.rely(table.root)
@@ -109,12 +95,8 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     have decided is published before, and the next writer begins another life, for which all instants that are
     there are older than the ledger.
 
-    Parameters and result are those of :func:`leave`.
-
-    Raises
-    ------
-    OSError
-        A name lives whose bytes the arbiter keeps, or something is not cleaned up; nothing was removed.
+    Parameters and result are those of :func:`leave`. ``OSError``: a name lives whose bytes the arbiter keeps,
+    or something is not cleaned up; nothing was removed.
     """
     table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:
