@@ -42,8 +42,7 @@ class Series:
 
     def number_of(self, name: str) -> int | None:
         """Return the number of a sibling (a full name or its last component), or None for another file."""
-        match = self.pattern.fullmatch(name.rpartition("/")[2])
-        return int(match["n"]) if match else None
+        return number_by(self.pattern, name)
 
 
 class Enforced(NamedTuple):
@@ -132,6 +131,12 @@ def is_state(path: str) -> bool:
 def states_at(root: str) -> tuple[str, str]:
     """Return where the shim may keep what it knows of a table, by its root."""
     return f"{root}/{STATE_FOLDER}", f"{root}/{_HUDI}/{STATE_FOLDER}"
+
+
+def number_by(pattern: re.Pattern[str], name: str) -> int | None:
+    """Return the number ``n`` in a name, full or its last component, by its pattern; None: it has none."""
+    match = pattern.fullmatch(name.rpartition("/")[2])
+    return match and int(match["n"])
 
 
 def nameless(pattern: str) -> str:

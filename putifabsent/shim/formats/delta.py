@@ -17,10 +17,11 @@ A path is relative to the table's root, percent-encoded, or an address of its ow
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,10 +67,8 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     return Name(path, Role.LOG_ENTRY, FORMAT, table, path, guarded=True, series=series)
 
 
-def number_in(last: str) -> int | None:
-    """Return the number of a commit, by its last component; None for what is none."""
-    match = _COMMIT.fullmatch(last)
-    return match and int(match["n"])
+number_in = partial(number_by, _COMMIT)
+"""Return the number of a commit, by its last component; None for what is none."""
 
 
 _TABLE = (

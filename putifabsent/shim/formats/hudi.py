@@ -36,9 +36,10 @@ A name alone doesn't show that: such a table wants a pattern of the user's.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless, number_by
 
 __all__ = [
     "ACTIONS",
@@ -155,10 +156,8 @@ def completed_as(action: str) -> str:
     return _COMPLETED_AS.get(action, action) or "commit"
 
 
-def manifest_in(last: str) -> int | None:
-    """Return the number of a manifest of the history, by its last component; None for what is none."""
-    match = _MANIFEST.fullmatch(last)
-    return match and int(match["n"])
+manifest_in = partial(number_by, _MANIFEST)
+"""Return the number of a manifest of the history, by its last component; None for what is none."""
 
 
 def history_in(last: str) -> History | None:
@@ -167,10 +166,8 @@ def history_in(last: str) -> History | None:
     return match and History(match["first"], match["last"], int(match["level"]))
 
 
-def archive_in(last: str) -> int | None:
-    """Return the number of a file of the history below table version 8; None for what is none."""
-    match = _ARCHIVE.fullmatch(last)
-    return match and int(match["n"])
+archive_in = partial(number_by, _ARCHIVE)
+"""Return the number of a file of the history below table version 8; None for what is none."""
 
 
 def slices_of(folder: str, instant: str) -> str:

@@ -28,9 +28,10 @@ import gzip
 import json
 import re
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,10 +93,8 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     )
 
 
-def number_in(last: str) -> int | None:
-    """Return the number of path-based metadata, by its last component; None for what is none."""
-    match = _VERSION.fullmatch(last)
-    return match and int(match["n"])
+number_in = partial(number_by, _VERSION)
+"""Return the number of path-based metadata, by its last component; None for what is none."""
 
 
 def rank_in(last: str) -> int:

@@ -38,7 +38,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,8 +110,7 @@ def classify(path: str, folder: str, last: str) -> Name | None:
 
 def number_in(kind: str, last: str) -> int | None:
     """Return the number of a file in ``snapshot``, ``schema`` or ``changelog``; None: it has none."""
-    match = _KINDS[kind][0].fullmatch(last)
-    return match and int(match["n"])
+    return number_by(_KINDS[kind][0], last)
 
 
 def table_of(root: str) -> str:
