@@ -71,13 +71,17 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Before anything of an instant is put: it belongs to this session."""
-
-    KIND: ClassVar[str] = "OPEN"
+class _OfInstant:
     instant: str
     session: str
     token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open(_OfInstant):
+    """Before anything of an instant is put: it belongs to this session."""
+
+    KIND: ClassVar[str] = "OPEN"
     action: str = ""  # what the instant is, in its format's words
     frees: str | None = None  # the instant that this one rolls back: if it is open, it is freed
 
@@ -109,13 +113,10 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class Take(_OfInstant):
     """An open instant changes hands: its work is gone on with by another process."""
 
     KIND: ClassVar[str] = "TAKE"
-    instant: str
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is open, not its own, and this session has not lost it before."""
@@ -138,13 +139,10 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(_OfInstant):
     """The commit. Its body is stored before, under a key that nobody else writes."""
 
     KIND: ClassVar[str] = "COMPLETE"
-    instant: str
-    session: str
-    token: str
     # name, body: the completed name and the key of its bytes, both from the ledger's root.
     name: str
     body: str
@@ -180,13 +178,10 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class Free(_OfInstant):
     """Before any rollback removes anything of an open instant, its owner's own rollback too."""
 
     KIND: ClassVar[str] = "FREE"
-    instant: str
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is open."""
@@ -198,13 +193,10 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class Undo(_OfInstant):
     """Before a restore or a rollback removes a completed name."""
 
     KIND: ClassVar[str] = "UNDO"
-    instant: str
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is completed."""

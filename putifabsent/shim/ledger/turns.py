@@ -92,12 +92,11 @@ def take(
 
 def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool]:
     """Give a turn back; return whether it was held until then, and not broken. Two requests."""
-
-    def draft(state: State) -> Record | None:
-        held = _holds(ledger, state, turn)
-        return Release(turn.number, ledger.session, creation.token) if held else None
-
-    return (yield from append(ledger, draft, creation)) is not None
+    record = Release(turn.number, ledger.session, creation.token)
+    number = yield from append(
+        ledger, lambda state: record if _holds(ledger, state, turn) else None, creation
+    )
+    return number is not None
 
 
 def give_up(ledger: Ledger, token: str, creation: Creation) -> Protocol[None]:
@@ -189,11 +188,12 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if looked - watched.since <= held.lease:
         return False
     token = f"{creation.token}-{turn.number}"
-
-    def draft(state: State) -> Record | None:
-        return None if state.turn_name != turn else Break(turn.number, ledger.session, token)
-
+    record = Break(turn.number, ledger.session, token)
     # Whether it was this breaker who ended the turn, the next look tells.
     with contextlib.suppress(OutcomeUnknown):
-        yield from append(ledger, draft, creation._replace(token=token))
+        yield from append(
+            ledger,
+            lambda state: None if state.turn_name != turn else record,
+            creation._replace(token=token),
+        )
     return True
