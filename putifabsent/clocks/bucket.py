@@ -33,17 +33,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
 from putifabsent.backends.base import caused
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
+from putifabsent.backends.counters import LARGEST, Advanced, AdvanceOutcome, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
 from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 
 if TYPE_CHECKING:
-    from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.fsspec_plugin import GuardedFileSystem
-
-__all__ = ["GUARD", "BucketCounter"]
 
 GUARD = "**/.putifabsent-instants/**"
 """What a mount must guard, so that its arbiter decides about records."""

@@ -27,7 +27,7 @@ from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import MOST, RegistryTime, instant_of, refuse_zone, take, true_time
+from putifabsent.shim.clock import MOST, RegistryTime, Zone, instant_of, refuse_zone, take, true_time
 from putifabsent.shim.drive import run, run_async
 
 if TYPE_CHECKING:
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Store
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Lock
-    from putifabsent.shim.clock import Zone
     from putifabsent.shim.requests import Protocol
-
-__all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock"]
 
 NAME = "instants"
 """What the counter, or the lock, is called: one for all tables, so that no two spellings of one differ."""
@@ -87,21 +84,9 @@ class Counted(Source):
 class TrueTime(Source):
     """A lock, a wait, and a look at the local clock (:func:`~putifabsent.shim.clock.true_time`).
 
-    Each call measures the time anew: what the clock showed before has no part in it.
-
-    Parameters
-    ----------
-    lock, name
-        Who goes first, and what that is called there.
-    skew
-        Seconds: no two clocks of those who use it may differ by so much.
-    counter
-        This process's own; None: the one that all its clocks share.
-
-    Raises
-    ------
-    ConfigError
-        The skew is none.
+    Each call measures the time anew: what the clock showed before has no part in it. No two clocks of those
+    who use it may differ by ``skew`` seconds; ``ConfigError``: it is no number of them. ``counter`` is this
+    process's own; None: the one that all its clocks share.
     """
 
     def __init__(
@@ -140,21 +125,7 @@ class Clock:
     earlier may give lower ones after it, for a second. For any number of threads; a forked child has a lease
     of its own.
 
-    Parameters
-    ----------
-    source
-        Where they come from.
-    zone
-        In which they are written; None: this machine's.
-    lease
-        How many :meth:`instant` takes at a time.
-    timeout
-        Seconds to wait for some.
-
-    Raises
-    ------
-    ConfigError
-        The lease or the time-out is none; or the zone may write two hours alike.
+    Parameters and errors are those of :func:`clock`; a zone that is None is this machine's.
     """
 
     def __init__(

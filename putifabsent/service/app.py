@@ -23,10 +23,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from pydantic import ValidationError
 
-from putifabsent.service.calls import CALLS, Doing
+from putifabsent.service.calls import CALLS, Doing, Kind
 from putifabsent.service.connections import (
     SECONDS,
     Certificate,
@@ -36,20 +36,14 @@ from putifabsent.service.connections import (
     more_descriptors,
 )
 from putifabsent.service.mounts import Caller, Mounts
-from putifabsent.service.wire import failed, wrong
+from putifabsent.service.wire import Call, failed, wrong
 from putifabsent.shim.drive import asleep_too
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from aiohttp import StreamReader
-
-    from putifabsent.service.calls import Kind
     from putifabsent.service.settings import Settings
-    from putifabsent.service.wire import Call
-
-__all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "listening", "serve"]
 
 SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
 """Headers of every call: for whom it is made."""
@@ -412,7 +406,8 @@ async def _serve(
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, ended.set if until is None else _go_on)
+            # Whoever wants the service may have got the signal too, and have work to finish.
+            loop.add_signal_handler(each, ended.set if until is None else lambda: None)
         if until is not None:
             _watch(until, loop, ended)
         # What is there now stays: full collections, which hold every call up, need not look through it.
@@ -464,10 +459,6 @@ async def _server(
     if settings.fd is None:
         return await listen(settings.host, settings.port)
     return await listen(sock=socket.socket(fileno=settings.fd))
-
-
-def _go_on() -> None:
-    """Whoever wants the service may have got the signal too, and have work to finish."""
 
 
 def _watch(until: Callable[[], object], loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:

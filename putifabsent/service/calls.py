@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,17 +11,13 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.tower import Begins
 from putifabsent.service import wire
-from putifabsent.service.mounts import Outside
+from putifabsent.service.mounts import Caller, Mounts, Outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
 
     from putifabsent.clocks import Clock
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.service.mounts import Caller, Mounts
-
-__all__ = ["CALLS", "Doing", "Kind"]
 
 
 @dataclass(frozen=True)

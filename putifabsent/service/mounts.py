@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.service.settings import Mounting
 
-__all__ = ["Caller", "Mounts", "Outside"]
-
 _SCHEMES = {**GUARDED, "s3n": GUARDED["s3"]}
 
 # Anybody can have an account there, and only Azure may receive a caller's credentials.
@@ -91,12 +89,8 @@ class Address(NamedTuple):
 def account_of(host: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options that name an account of Azure's, by its host, where those that are given do not.
 
-    Raises
-    ------
-    Outside
-        It is another account than that of the options, or none of Azure's and no option says how to reach it.
-    ConfigError
-        The environment leads elsewhere, whatever account is named.
+    ``Outside``: it is another account than that of the options, or none of Azure's and no option says how to
+    reach it. ``ConfigError``: the environment leads elsewhere, whatever account is named.
     """
     account = host.partition(".")[0]
     connection = options.get("connection_string", "")

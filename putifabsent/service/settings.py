@@ -16,16 +16,13 @@ from pydantic import (
     model_validator,
 )
 
-from putifabsent.clocks import clock
+from putifabsent.clocks import Clock, clock
 from putifabsent.errors import ConfigError
 from putifabsent.service.wire import wrong
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from putifabsent.clocks import Clock
-
-__all__ = ["SECRET", "Mounting", "Settings", "Ticking"]
 
 SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
 """The environment variable that has the secret, where no settings do."""
@@ -36,20 +33,13 @@ _OBJECT = TypeAdapter(dict[str, Any])
 
 
 class Mounting(BaseModel):
-    """Some addresses, and the filesystem that they are of.
-
-    Attributes
-    ----------
-    prefix
-        What they begin with, up to a slash: ``s3a://`` for every bucket, ``s3a://lake/warehouse``.
-    options
-        Of the guarded filesystem: the mount's own, and those of the wrapped one.
-    """
+    """Some addresses, and the filesystem that they are of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # What they begin with, up to a slash: ``s3a://`` for every bucket, ``s3a://lake/warehouse``.
     prefix: str = Field(pattern=r"^[a-z][a-z0-9]*:")
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {}  # of the guarded filesystem: the mount's own, and those of the wrapped one
 
 
 class Ticking(BaseModel):
@@ -75,53 +65,33 @@ class Ticking(BaseModel):
 
 
 class Settings(BaseModel):
-    """The settings of a service.
-
-    Attributes
-    ----------
-    secret
-        What callers must present, one of them: while it is changed, a new one and an old one. At least 16
-        characters.
-    mounts
-        The addresses that it answers for; all others are refused.
-    clock
-        Where the instants come from that it gives; None: it gives none.
-    certificate, key
-        Files, for TLS. Connections after they have changed have the new ones.
-    host, port
-        Where it listens. Port 0: any that is free; it says which.
-    fd
-        A socket that listens already, inherited from whoever has started this process: in place of both.
-    largest_body
-        Bytes of the largest creation.
-    concurrency
-        How many calls it works on at once; the others wait.
-    waiting
-        How many may wait; beyond, it is too busy.
-    body_seconds
-        How long a caller may take to send its bytes.
-    drain_seconds
-        How long it goes on with what it has begun, when it is to end.
-    """
+    """The settings of a service."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # What callers must present, one of them: while it is changed, a new one and an old one. At least 16
+    # characters.
     secret: Annotated[
         tuple[SecretStr, ...],
         BeforeValidator(lambda given: given if isinstance(given, (list, tuple)) else (given,)),
         Field(min_length=1),
     ]
+    # The addresses that it answers for; all others are refused.
     mounts: Annotated[tuple[Mounting, ...], Field(min_length=1)]
-    clock: Ticking | None = None
+    clock: Ticking | None = None  # where the instants come from that it gives; None: it gives none
+    # host, port: where it listens. Port 0: any that is free; it says which.
     host: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65535)
+    # A socket that listens already, inherited from whoever has started this process: in place of both.
     fd: int | None = Field(default=None, ge=0)
+    # certificate, key: files, for TLS. Connections after they have changed have the new ones.
     certificate: Path | None = None
     key: Path | None = None
-    largest_body: int = Field(default=64 * _MIB, gt=0)
-    concurrency: int = Field(default=32, gt=0, le=1000)
-    waiting: int = Field(default=1000, ge=0)
-    body_seconds: float = Field(default=30.0, gt=0)
+    largest_body: int = Field(default=64 * _MIB, gt=0)  # bytes of the largest creation
+    concurrency: int = Field(default=32, gt=0, le=1000)  # how many calls it works on at once; the others wait
+    waiting: int = Field(default=1000, ge=0)  # how many may wait; beyond, it is too busy
+    body_seconds: float = Field(default=30.0, gt=0)  # how long a caller may take to send its bytes
+    # How long it goes on with what it has begun, when it is to end.
     drain_seconds: float = Field(default=30.0, ge=0)
 
     @model_validator(mode="after")
@@ -138,10 +108,7 @@ class Settings(BaseModel):
     def parse(cls, text: str, secret: str | None = None) -> Settings:
         """Read them from a JSON object with these fields, and the secret if that has none.
 
-        Raises
-        ------
-        ConfigError
-            It names the wrong field, but not its value, which may be a credential.
+        ``ConfigError`` names the wrong field, but not its value, which may be a credential.
         """
         try:
             fields = _OBJECT.validate_json(text)

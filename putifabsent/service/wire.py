@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from putifabsent.errors import (
     ConfigError,
@@ -24,27 +24,7 @@ from putifabsent.errors import (
 from putifabsent.shim.ledger.facts import LONGEST_LEASE
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-
     from putifabsent.errors import Holder
-
-__all__ = [
-    "FAILURES",
-    "Admit",
-    "BeatTurn",
-    "Call",
-    "Create",
-    "Delete",
-    "Failure",
-    "Instants",
-    "Names",
-    "Rename",
-    "Resolve",
-    "TakeTurn",
-    "failed",
-    "held_by",
-    "wrong",
-]
 
 Address = Annotated[str, Field(min_length=1, max_length=4096)]
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
@@ -113,27 +93,15 @@ class Instants(Call):
 
 
 class TakeTurn(Call):
-    """Try to take the turn of the table that ``path`` is the folder of.
+    """Try to take the turn of the table that ``path`` is the folder of."""
 
-    Attributes
-    ----------
-    token
-        A UUID: the same call again is answered with the same turn.
-    thread
-        Which of the session's threads asks.
-    lease
-        Seconds without a sign of life after which others may break it.
-    begins
-        What is begun in it, if anything that had better wait for others.
-    commits
-        So many must be completed before a clustering is due; until then it waits for nobody.
-    """
-
-    token: Token
+    token: Token  # a UUID: the same call again is answered with the same turn
+    # What is begun in it, if anything that had better wait for others.
     begins: Literal["insert", "commit", "clustering"] | None = None
+    # So many must be completed before a clustering is due; until then it waits for nobody.
     commits: int = Field(default=0, ge=0)
-    thread: str = Field(default="", max_length=200)
-    lease: Seconds = 60.0
+    thread: str = Field(default="", max_length=200)  # which of the session's threads asks
+    lease: Seconds = 60.0  # seconds without a sign of life after which others may break it
 
 
 class BeatTurn(Call):

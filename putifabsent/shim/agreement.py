@@ -18,34 +18,21 @@ from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, Refused, Try
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read, unanswered
-from putifabsent.shim.requests import Get, List, Pause, Put
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, PutOutcome
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["NATIVE", "Terms", "agree", "leave_record", "look_for_others", "record_of", "state_of_record"]
 
 _FORMAT = 1
 _RECORDS = "/arbiters"
 
 
 class Terms(NamedTuple):
-    """What the mounts of a table must have in common.
+    """What the mounts of a table must have in common."""
 
-    Attributes
-    ----------
-    arbiter
-        The kind of arbiter.
-    registry
-        Which registry it asks, without credentials; None for none.
-    place
-        By which address the registry knows the table; None where no registry does.
-    """
-
-    arbiter: str
-    registry: str | None = None
-    place: str | None = None
+    arbiter: str  # the kind of arbiter
+    registry: str | None = None  # which registry it asks, without credentials; None for none
+    place: str | None = None  # by which address the registry knows the table; None where no registry does
 
     def __str__(self) -> str:
         if self == NATIVE:
@@ -64,25 +51,10 @@ NATIVE = Terms("native")
 
 
 def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
-    """Return where all mounts of a table have these terms.
+    """Return where all mounts of a table have these terms; ``state`` is its state folder.
 
-    One listing, where the record is there; two and a put, where it is not.
-
-    Parameters
-    ----------
-    state
-        The table's state folder.
-    terms
-        This mount's.
-    creation
-        What the mount adds to puts goes with the record, too.
-
-    Raises
-    ------
-    ConfigError
-        There is another record; it names both.
-    OSError
-        The store refuses, or does not answer in time. No name was touched.
+    One listing, where the record is there; two and a put, where it is not. Where it fails, no name was
+    touched. ``ConfigError``: there is another record; it names both.
     """
     mine = record_of(state, terms)
     for is_written in (False, True):
@@ -98,23 +70,10 @@ def agree(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
 
 
 def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
-    """Return where no mount lets another arbiter decide than these. One listing.
+    """Return where no mount lets another arbiter decide than these, this mount's first. One listing.
 
-    A store that refuses it gets no second request: whoever can't list can't be warned.
-
-    Parameters
-    ----------
-    state
-        The table's state folder.
-    agreed
-        The terms that its records may have, this mount's first.
-
-    Raises
-    ------
-    ConfigError
-        There is a record; it names the arbiter.
-    OSError
-        The store does not answer in time. No name was touched.
+    ``ConfigError``: there is a record; it names the arbiter. A store that refuses the listing gets no second
+    request: whoever can't list can't be warned.
     """
     for attempt in count(1):
         listed = yield List(_folder(state))

@@ -7,40 +7,28 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Created, Creation, Holder, Listed
 from putifabsent.shim import ballot, claims, leftovers, listing_overlay, locked, state_keys
 from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List, ReadClaim, SweepClaims, Walk
+from putifabsent.shim.reading import Located, read
+from putifabsent.shim.requests import List, Protocol, ReadClaim, SweepClaims, Walk
 from putifabsent.shim.state_keys import shelf_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from putifabsent.backends.base import Created, Creation, Holder, Listed
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import Claim, Claims, Lock
     from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
-    from putifabsent.shim.reading import Located
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
 
 
 class Arbiter(ABC):
-    """Decides who creates a name, where the store can't.
+    """Decides who creates a name, where the store can't."""
 
-    Attributes
-    ----------
-    keys
-        What its folder in a table's state is called.
-    needs
-        What a probe must find of the store: operations, by their names.
-    """
-
-    keys: ClassVar[str]
+    keys: ClassVar[str]  # what its folder in a table's state is called
+    # What a probe must find of the store: operations, by their names.
     needs: ClassVar[tuple[str, ...]] = ("list", "publish")
 
     @property
@@ -58,17 +46,10 @@ class Arbiter(ABC):
     ) -> Protocol[Located | Absent]:
         """Say who holds ``name``, and where its bytes lie.
 
-        Parameters
-        ----------
-        name
-            What the policy says of it.
-        creation
-            Of whoever looks: what it has to finish on the way goes under its token.
-        helps
-            Whether to look at the bytes, and to publish them where nothing shows them, if that takes more.
-        is_decided
-            Whether it is known from elsewhere that the name has been created, and not deleted since. Then who
-            holds it is known to a reader without the right to write, too.
+        What it has to finish on the way goes under the creation's token. With ``helps`` it looks at the
+        bytes, and publishes them where nothing shows them, if that takes more. ``is_decided``: it is known
+        from elsewhere that the name has been created, and not deleted since; then who holds it is known to a
+        reader without the right to write, too.
         """
 
     @abstractmethod
@@ -77,20 +58,10 @@ class Arbiter(ABC):
 
     @abstractmethod
     def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        """Free ``name``.
+        """Free ``name``; say whether it was the last time, and nothing is kept of the identity.
 
-        Parameters
-        ----------
-        name, creation
-            What the policy says of it; and of whoever deletes it.
-        last
-            Whether its format creates it no more, as a number that has expired. Then no end mark need stay:
-            who creates it all the same finds out afterwards, as where the store decides.
-
-        Returns
-        -------
-        bool
-            Whether it was the last time, and nothing is kept of the identity.
+        ``last``: its format creates it no more, as a number that has expired. Then no end mark need stay: who
+        creates it all the same finds out afterwards, as where the store decides.
         """
 
     @abstractmethod
@@ -102,11 +73,6 @@ class Arbiter(ABC):
         for itself: two of them may. So it is for identities of which nobody can be harmed by that: whoever
         wins one finds out afterwards, from elsewhere, whether that still counts, and readers look elsewhere.
         It can be called again after a failure, as long as a plain name is there to tell of the identity.
-
-        Raises
-        ------
-        OutcomeUnknown, OSError
-            Store or registry refuse, or don't answer in time.
         """
 
     @abstractmethod
@@ -119,30 +85,15 @@ class Arbiter(ABC):
     ) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders.
 
-        Parameters
-        ----------
-        classify
-            Says what a name is: the policy's.
-        folders
-            Their full names.
-        keys
-            The full names of all that lies on each one's :meth:`shelf`.
-        shown
-            The plain names that are in them.
+        ``keys`` are the full names of all that lies on each one's :meth:`shelf`, ``shown`` the plain names in
+        them.
         """
 
     @abstractmethod
     def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders, as :meth:`sightings`, whose keys it lists.
 
-        Parameters
-        ----------
-        classify
-            As there.
-        state
-            Where the shim keeps what it knows of names in them.
-        folders
-            Their full names.
+        ``state`` is where the shim keeps what it knows of names in them.
         """
 
     @abstractmethod
@@ -151,16 +102,9 @@ class Arbiter(ABC):
 
     @abstractmethod
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        """Finish and clean up what is left of an identity.
+        """Finish and clean up what is left of an identity; with ``free_lost`` free it, if its bytes are gone.
 
-        Parameters
-        ----------
-        name
-            One of its names.
-        creation
-            Of a token that creates nothing.
-        free_lost
-            Whether to free it, if its bytes are gone.
+        The creation's token must be one that creates nothing.
         """
 
     @abstractmethod
@@ -175,35 +119,22 @@ class Arbiter(ABC):
     def shelf(self, state: str, folder: str) -> str | None:
         """Return what must be listed to tell which names in ``folder`` live; None: nothing of the store.
 
-        Parameters
-        ----------
-        state
-            Where the shim may keep something of names in it.
-        folder
-            Its full name.
+        ``state`` is where the shim may keep something of names in it.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Balloting(Arbiter):
-    """The bucket alone decides: :mod:`putifabsent.shim.ballot`.
-
-    Attributes
-    ----------
-    largest_publish
-        More bytes than this the store can't copy.
-    """
+    """The bucket alone decides: :mod:`putifabsent.shim.ballot`."""
 
     keys: ClassVar[str] = "ballot"
-    largest_publish: int
+    largest_publish: int  # more bytes than this the store can't copy
 
     @property
     def kind(self) -> str:
-        """As the contract says."""
         return "ballot"
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
         return ballot.create(name, body, creation)
 
@@ -214,26 +145,21 @@ class Balloting(Arbiter):
         return ballot.find(name, creation, helps=helps, is_decided=is_decided)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        """As the contract says."""
         return ballot.resolve(name, creation)
 
     def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        """As the contract says."""
         return ballot.delete(name, creation, last=last)
 
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        """As the contract says."""
         return ballot.forget(name, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
-        """As the contract says."""
         listed: Listed = yield from read(List(folder_of(name)))
         return bool(listed.entries)
 
     def sightings(
         self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
-        """As the contract says."""
         del folders
         yield from ()
         return listing_overlay.in_ballots(keys, shown, classify)
@@ -247,15 +173,12 @@ class Balloting(Arbiter):
         return listing_overlay.in_ballots(keys, (), classify)
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        """As the contract says."""
         return leftovers.in_ballots(name, creation)
 
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        """As the contract says."""
         return leftovers.mend_ballots(name, creation, free_lost=free_lost)
 
     def folder(self, name: Name) -> str:
-        """As the contract says."""
         return folder_of(name)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
@@ -265,24 +188,15 @@ class Balloting(Arbiter):
         return {}
 
     def shelf(self, state: str, folder: str) -> str | None:
-        """As the contract says."""
         return shelf_for(state, folder, self.keys, LONGEST_KEY)
 
 
 @dataclass(frozen=True, slots=True)
 class Locking(Balloting):
-    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`.
-
-    Attributes
-    ----------
-    lock
-        Which.
-    place
-        The store's canonical address, up to where its names begin.
-    """
+    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`."""
 
     lock: Lock
-    place: str
+    place: str  # the store's canonical address, up to where its names begin
 
     @property
     def kind(self) -> str:
@@ -290,37 +204,24 @@ class Locking(Balloting):
         return "redis"
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
         return locked.create(name, body, creation, lock=self.lock, place=self.place)
 
 
 @dataclass(frozen=True, slots=True)
 class Claiming(Arbiter):
-    """A registry decides: :mod:`putifabsent.shim.claims`.
-
-    Attributes
-    ----------
-    claims
-        The registry.
-    place
-        The store's canonical address, up to where its names begin.
-    largest_publish
-        More bytes than this the store can't copy.
-    """
+    """A registry decides: :mod:`putifabsent.shim.claims`."""
 
     keys: ClassVar[str] = "claims"
     claims: Claims
-    place: str
-    largest_publish: int
+    place: str  # the store's canonical address, up to where its names begin
+    largest_publish: int  # more bytes than this the store can't copy
 
     @property
     def kind(self) -> str:
-        """As the contract says."""
         return self.claims.kind
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        """As the contract says."""
         _refuse_larger(name, body, self.largest_publish)
         return claims.create(name, body, creation, claims=self.claims, place=self.place)
 
@@ -332,19 +233,15 @@ class Claiming(Arbiter):
         return claims.find(name, creation, claims=self.claims, place=self.place, helps=helps)
 
     def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        """As the contract says."""
         return claims.resolve(name, creation, claims=self.claims, place=self.place)
 
     def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        """As the contract says."""
         return claims.delete(name, creation, claims=self.claims, place=self.place, last=last)
 
     def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        """As the contract says."""
         return claims.forget(name, creation, claims=self.claims, place=self.place)
 
     def knows(self, name: Name) -> Protocol[bool]:
-        """As the contract says."""
         request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
         found = yield from read(request)
         return not isinstance(found, Absent)
@@ -352,7 +249,6 @@ class Claiming(Arbiter):
     def sightings(
         self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
-        """As the contract says."""
         del keys, shown
         found: list[Sighting] = []
         for folder in folders:
@@ -365,27 +261,22 @@ class Claiming(Arbiter):
         return self.sightings(classify, folders, (), ())
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        """As the contract says."""
         return leftovers.in_claims(name, creation, claims=self.claims, place=self.place)
 
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        """As the contract says."""
         return leftovers.mend_claims(
             name, creation, claims=self.claims, place=self.place, free_lost=free_lost
         )
 
     def folder(self, name: Name) -> str:
-        """As the contract says."""
         return state_keys.folder_of(name)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        """As the contract says."""
         request = SweepClaims(self.claims, f"{self.place}{place}")
         entries = yield from listing_overlay.all_pages(request)
         return {identity.removeprefix(self.place): claim for identity, claim in entries}
 
     def shelf(self, state: str, folder: str) -> str | None:
-        """As the contract says."""
         del state, folder
         return None
 

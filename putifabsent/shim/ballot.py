@@ -21,45 +21,31 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Found, Holder
+from putifabsent.backends.base import Absent, Created, Creation, Found, Holder
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
-from putifabsent.shim.ballot_state import End, Prepare, is_void, marked, rank_of, void_of
+from putifabsent.shim.ballot_state import End, Key, Prepare, Scene, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.reading import Located, look, read, removed
-from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import NoReturn
 
-    from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
-    from putifabsent.shim.ballot_state import Key, Scene
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
 
 _ENDS = 2
 """So many ends a deletion leaves: a creator who was paused past the one but last gets the answer "won"."""
 
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-    """Bring ``name`` into being with these bytes, at most once.
+    """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.
 
     Six requests where nobody else is there: prepare, list, look at the plain name, accept, list, publish. A
     numbered name's predecessor is looked for afterwards, as under the store's own decision.
-
-    Parameters
-    ----------
-    name
-        What the policy says of the name.
-    body
-        The bytes; they must stay readable until the protocol ends.
-    creation
-        Its token decides "was it me?".
 
     Raises
     ------
@@ -88,13 +74,7 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
 
 
 def glance(name: Name, creation: Creation) -> Protocol[None]:
-    """See by one listing whether ``name`` is decided for another; put nothing to the vote.
-
-    Raises
-    ------
-    NameTaken
-        It is.
-    """
+    """See by one listing whether ``name`` is decided for another: ``NameTaken``. Put nothing to the vote."""
     voter = Voter(name, creation)
     scene = yield from voter.scene()
     value = scene.decided(scene.incarnation)
@@ -113,19 +93,10 @@ def find(
     finished, which is to write: then the creation was not acknowledged, unless a deletion of the incarnation
     before has hidden the plain name.
 
-    Parameters
-    ----------
-    name
-        What the policy says of the name.
-    creation
-        Whose token makes this reader's ballots its own.
-    helps
-        Whether it must be known. Else a name in its first incarnation is absent where this reader may not
-        finish a ballot: its creation was not acknowledged.
-    is_decided
-        Whether it is known from elsewhere that the living incarnation is decided. Then it is for the value of
-        the highest accept, whatever ballots have begun above that: each ballot above the one that has decided
-        it takes its value over.
+    Without ``helps`` a name in its first incarnation is absent where this reader may not finish a ballot: its
+    creation was not acknowledged. ``is_decided``: it is known from elsewhere that the living incarnation is
+    decided. Then it is for the value of the highest accept, whatever ballots have begun above that: each
+    ballot above the one that has decided it takes its value over.
 
     Raises
     ------
@@ -168,17 +139,9 @@ def find(
 def resolve(name: Name, creation: Creation) -> Protocol[Holder | None]:
     """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does.
 
-    Returns
-    -------
-    Holder or None
-        None also if it was created, and deleted since, though another creation holds the name now.
-
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name, and this one never did.
-    OutcomeUnknown
-        Also if another holds it, and whose it was before was cleaned up. NameTaken is its cause.
+    None also if it was created, and deleted since, though another creation holds the name now. ``NameTaken``:
+    another holds the name, and this one never did. ``OutcomeUnknown``: also if another holds it, and whose it
+    was before was cleaned up; NameTaken is its cause.
     """
     voter = Voter(name, creation)
     try:
@@ -209,16 +172,9 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bo
     Then what is needless goes, so that a name that is created and deleted again and again keeps no more than
     its last ends. What can't be removed stays for the next one, and for clean-up.
 
-    Parameters
-    ----------
-    last
-        Whether its format creates it no more. Then no end stays, where all of them are there and of real
-        creations: one that clean-up has voted for may be sent by anybody once more, who was paused.
-
-    Returns
-    -------
-    bool
-        Whether it was the last time, and no ballot is left.
+    ``last``: its format creates it no more. Then no end stays, where all of them are there and of real
+    creations: one that clean-up has voted for may be sent by anybody once more, who was paused. Returns
+    whether it was the last time, and no ballot is left.
 
     Raises
     ------
@@ -272,12 +228,8 @@ def forget(name: Name, creation: Creation) -> Protocol[None]:
     """Remove all that is kept of an identity, its last end included, and its plain names.
 
     The bytes go first, for what is gone nobody publishes again; the plain names last, for whoever goes
-    through them finds there what one who died in the middle has left.
-
-    Raises
-    ------
-    OSError
-        The store refuses, or does not answer in time: it can be called again.
+    through them finds there what one who died in the middle has left. After an ``OSError`` it can be called
+    again.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
@@ -340,10 +292,7 @@ def _value_of(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str]:
 def _look_at_plain(voter: Voter, scene: Scene, prepare: Prepare) -> Protocol[str | None]:
     """Return the value that a plain name proves to be decided, as :meth:`Voter.proven`.
 
-    Raises
-    ------
-    NameTaken
-        Something is under it of which no ballot knows: it was there before.
+    ``NameTaken``: something is under it of which no ballot knows: it was there before.
     """
     accept = scene.highest(prepare.incarnation)
     for name in voter.what.all_names:
@@ -484,10 +433,7 @@ def _needless(scene: Scene, ends: int) -> list[Key]:
 def _show(voter: Voter) -> Protocol[Scene]:
     """Publish the living incarnation where nothing shows it: a deletion of the one before may have hit it.
 
-    Returns
-    -------
-    Scene
-        What a listing has shown by then.
+    Returns what a listing has shown by then.
     """
     scene = yield from voter.scene()
     with contextlib.suppress(Ended):

@@ -32,24 +32,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Entry
     from putifabsent.shim.names import Name
 
-__all__ = [
-    "LONGEST_KEY",
-    "Accept",
-    "End",
-    "Key",
-    "Prepare",
-    "Scene",
-    "folder_of",
-    "is_void",
-    "mark",
-    "marked",
-    "parsed",
-    "rank_of",
-    "void_of",
-    "voter_of",
-    "written",
-]
-
 # A slash, a letter, two numbers, two voters: UUIDs with the number of a try and a rank.
 LONGEST_KEY = 130
 """Bytes of the longest key, with its slash."""
@@ -157,22 +139,14 @@ def marked(token: str | None) -> tuple[int, str] | None:
 
 @dataclass(slots=True)
 class Scene:
-    """What one listing shows.
+    """What one listing shows."""
 
-    Attributes
-    ----------
-    prepares, accepts
-        All of them, of every incarnation.
-    ends
-        The value of each incarnation that has ended, as far as clean-up has left it.
-    made
-        When the bytes of a value were put.
-    """
-
+    # prepares, accepts: all of them, of every incarnation.
     prepares: list[Prepare] = field(default_factory=list)
     accepts: list[Accept] = field(default_factory=list)
+    # The value of each incarnation that has ended, as far as clean-up has left it.
     ends: dict[int, str] = field(default_factory=dict)
-    made: dict[Prepare, datetime] = field(default_factory=dict)
+    made: dict[Prepare, datetime] = field(default_factory=dict)  # when the bytes of a value were put
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Scene:
@@ -217,10 +191,6 @@ class Scene:
     def higher(self, incarnation: int, than: Ballot) -> bool:
         """Whether a ballot of the incarnation is above another."""
         return self.latest(incarnation) > than
-
-    def next_round(self, incarnation: int) -> int:
-        """Return a round above all of the incarnation."""
-        return self.latest(incarnation)[0] + 1
 
     def highest(self, incarnation: int) -> Accept | None:
         """Return the accept of the incarnation's highest ballot that has one."""

@@ -15,26 +15,14 @@ from putifabsent.shim.policy import ENFORCED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["bucket_policy"]
-
 _LARGEST = 20 * 1024
 _SPECIAL = re.compile(r"[*?$]")
 
 
 def bucket_policy(place: str, formats: Iterable[str]) -> dict[str, Any]:
-    """Return the policy for the table in a folder, and for all tables below it.
+    """Return the policy for the tables in a folder and below it: a bucket, or ``lake/warehouse``.
 
-    Parameters
-    ----------
-    place
-        A bucket, or a folder in one: ``lake/warehouse``.
-    formats
-        Those of the tables.
-
-    Raises
-    ------
-    ConfigError
-        No format is named, or S3 takes no policy as large as this one.
+    ``ConfigError``: no format is named, or S3 takes no policy as large as this one.
     """
     # What is special in a policy is escaped so.
     folder = _SPECIAL.sub(lambda found: f"${{{found[0]}}}", place.strip("/"))

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import (
     Absent,
     Created,
-    Deleted,
+    Creation,
     Exists,
     Found,
+    HeadOutcome,
     Holder,
+    Listed,
     Maybe,
+    PublishOutcome,
+    PutOutcome,
     Refused,
     TryAgain,
     Written,
@@ -38,48 +42,27 @@ from putifabsent.shim.state_keys import Salted, folder_of, marked, parsed
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.base import (
-        Creation,
-        DeleteOutcome,
-        HeadOutcome,
-        Listed,
-        PublishOutcome,
-        PutOutcome,
-    )
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import ClaimOutcome, Claims, ForgetOutcome
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Claimant", "has_ended", "holder_of"]
-
 
 @dataclass(slots=True)
 class Claimant:
-    """One process's part in what is claimed of one identity.
+    """One process's part in what is claimed of one identity."""
 
-    Attributes
-    ----------
-    name, creation, claims, identity
-        What of, for which creation, by which registry.
-    key
-        Where its own bytes lie, as soon as they may.
-    may_hold
-        The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
-    attempts
-        How often it had to take another key: one whose put was not answered is never sent again.
-    pauses
-        How often it has backed off.
-    """
-
+    # name, creation, claims, identity: what of, for which creation, by which registry.
     name: Name
     creation: Creation
     claims: Claims
     identity: str
-    key: str | None = None
+    key: str | None = None  # where its own bytes lie, as soon as they may
+    # The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
     may_hold: int | None = None
+    # How often it had to take another key: one whose put was not answered is never sent again.
     attempts: int = 0
-    pauses: int = 0
+    pauses: int = 0  # how often it has backed off
 
     def is_mine(self, claim: Claim) -> bool:
         """Whether the claim is by this process's creation."""
@@ -199,12 +182,7 @@ class Claimant:
         A living one of which nothing is left dies: no deletion removes bytes before it has ended their claim,
         so something that goes round the shim has removed them, and nobody can bring them back.
 
-        Raises
-        ------
-        NameTaken
-            It lives.
-        OutcomeUnknown
-            Mine was there before.
+        ``NameTaken``: it lives. ``OutcomeUnknown``: mine was there before.
         """
         if self.is_mine(there):
             self.may_hold = there.incarnation
@@ -373,28 +351,9 @@ class Claimant:
         seen = yield from self.look(claim.key)
         return None if isinstance(seen, Absent) else seen.holder.created or seen.holder.begun
 
-    def hide_all(self, claim: Claim | None) -> Protocol[int]:
-        """Remove what has ended from all names of the identity; return from how many."""
-        hidden = 0
-        for path in self.name.all_names:
-            is_hidden = yield from self.hide(path, claim, older=False)
-            hidden += is_hidden
-        return hidden
-
-    def remove_all(self, paths: list[str]) -> Protocol[None]:
-        """Remove objects, each as :meth:`remove`."""
-        for path in paths:
-            yield from self.remove(path)
-
     def remove(self, path: str, version: str | None = None) -> Protocol[None]:
         """Remove an object, until the store has answered."""
-        while True:
-            outcome: DeleteOutcome = yield Delete(path, version)
-            if isinstance(outcome, Deleted):
-                return
-            if isinstance(outcome, Refused):
-                raise self.failure(f"{path} can't be removed", outcome.error)
-            yield from self.pause(f"{path} could not be removed in time", outcome.cause)
+        yield from read(Delete(path, version), lambda error: self.failure(f"{path} can't be removed", error))
 
 
 def has_ended(seen: Found, claim: Claim | None) -> bool:

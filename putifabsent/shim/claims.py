@@ -24,45 +24,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Found, Holder, Refused
-from putifabsent.backends.registries import Forgotten, NotAsExpected
+from putifabsent.backends.base import Absent, Created, Creation, Found, Holder, Refused
+from putifabsent.backends.registries import Claim, Claims, Forgotten, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import identity_of, marked
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["clean", "create", "delete", "find", "forget", "resolve"]
 
 
 def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place: str) -> Protocol[Created]:
-    """Bring ``name`` into being with these bytes, at most once.
+    """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.
 
     Four requests where nobody else is there, in three round trips: the bytes, and at the same time a look at
-    the plain name; the claim; the copy.
-
-    Parameters
-    ----------
-    name
-        What the policy says of the name: its path, its series, its aliases.
-    body
-        The bytes; they must stay readable until the protocol ends.
-    creation
-        Its token decides "was it me?", now and in :func:`resolve`.
-    claims
-        The registry.
-    place
-        The store's canonical address, up to where its names begin (``s3://``): one registry serves many.
+    the plain name; the claim; the copy. ``place`` is the store's canonical address, up to where its names
+    begin (``s3://``): one registry serves many.
 
     Raises
     ------
@@ -100,15 +83,8 @@ def find(
 ) -> Protocol[Located | Absent]:
     """Say who holds ``name``, and where its bytes lie.
 
-    Parameters
-    ----------
-    name, claims, place
-        As for :func:`create`.
-    creation
-        What the mount adds to puts goes with a publication, too.
-    helps
-        Whether to look at the bytes, for their size and time, and at the plain name, to publish what a dead
-        writer has left unpublished, as well as that can be done. Else the claim alone is read.
+    With ``helps`` it looks at the bytes, for their size and time, and at the plain name, to publish what a
+    dead writer has left unpublished, as well as that can be done. Else the claim alone is read.
 
     Raises
     ------
@@ -138,12 +114,9 @@ def find(
 def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[Holder | None]:
     """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does.
 
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name, in its first incarnation: this one never did.
-    OutcomeUnknown
-        Also if another holds a later one: whose those before it were, nobody says. NameTaken is its cause.
+    ``NameTaken``: another creation holds the name, in its first incarnation: this one never did.
+    ``OutcomeUnknown``: also if another holds a later one: whose those before it were, nobody says. NameTaken
+    is its cause.
     """
     seen = yield from find(name, creation, claims=claims, place=place)
     if isinstance(seen, Absent):
@@ -165,24 +138,9 @@ def delete(
 ) -> Protocol[bool]:
     """Free ``name``: end its claim, then remove its bytes, then the plain name.
 
-    Parameters
-    ----------
-    name, claims, place
-        As for :func:`create`.
-    last
-        Whether its format creates it no more. Then the registry forgets the dead claim, if it will.
-
-    Returns
-    -------
-    bool
-        Whether it was the last time, and the registry has no claim.
-
-    Raises
-    ------
-    OutcomeUnknown
-        Whether it is gone can't be known.
-    OSError
-        Store or registry refused, and nothing has changed.
+    ``last``: its format creates it no more. Then the registry forgets the dead claim, if it will. Returns
+    whether it was the last time, and the registry has no claim. ``OutcomeUnknown``: whether it is gone can't
+    be known. ``OSError``: store or registry refused, and nothing has changed.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     claim = yield from claimant.read()
@@ -206,12 +164,8 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
 
     Bytes that no claim can name any more go. Where one still could, its incarnation is ended first, by a
     claim of this process's own, behind which are nobody's bytes: a writer who comes later takes the next one.
-    The living claim is published where it is not. No claim is ever removed.
-
-    Parameters
-    ----------
-    creation
-        Whose token tells the claims that only end an incarnation; never one that creates.
+    The living claim is published where it is not. No claim is ever removed. The creation's token must be one
+    that never creates.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     left = yield from claimant.listed()
@@ -221,7 +175,8 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
         used = 0 if claim is None else claim.incarnation
         living = None if claim is None or not claim.live else claim.key
         over = [key for key, salted in left.items() if salted.incarnation <= used and key != living]
-        yield from claimant.remove_all(over)
+        for key in over:
+            yield from claimant.remove(key)
         removed += len(over)
         left = {key: salted for key, salted in left.items() if salted.incarnation > used}
         # Beside a living claim they are of a table elsewhere, copied with its state.
@@ -233,9 +188,10 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
             break
         # Who put these had the bytes of the dead removed first: they don't get out of sight.
         yield from claimant.burn(claim, left)
-    hidden = yield from claimant.hide_all(claim)
+    for path in name.all_names:
+        removed += yield from claimant.hide(path, claim, older=False)
     yield from claimant.repair()
-    return removed + hidden
+    return removed
 
 
 def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[None]:
@@ -244,12 +200,8 @@ def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pro
     The claim is ended and the bytes go before it is forgotten, for what is gone nobody publishes again; the
     plain names go last, for whoever goes through them finds there what one who died in the middle has left.
 
-    Raises
-    ------
-    OutcomeUnknown
-        Store or registry don't answer in time, or refuse: it can be called again.
-    OSError
-        The same; or all has gone but the dead claim, which the registry refuses to forget.
+    After an error it can be called again; an ``OSError`` may also say that all has gone but the dead claim,
+    which the registry refuses to forget.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     claim = yield from claimant.read()
@@ -310,10 +262,7 @@ def _gone(claimant: Claimant, claim: Claim) -> Protocol[Created]:
 def _look_and_put(claimant: Claimant, body: Body) -> Protocol[Claim | None]:
     """Put the bytes for the first incarnation; return the claim, where the names show that one is there.
 
-    Raises
-    ------
-    NameTaken
-        The name lives; or it is older than the shim.
+    ``NameTaken``: the name lives; or it is older than the shim.
     """
     looks: list[Found | Absent] = []
     for alias in claimant.name.aliases:

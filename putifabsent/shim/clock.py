@@ -32,19 +32,15 @@ from itertools import count as counting
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from zoneinfo import ZoneInfo
 
-from putifabsent.backends.counters import Advanced
+from putifabsent.backends.counters import Advanced, AdvanceOutcome, Counter
 from putifabsent.backends.registries import Acquired, Held, Refused, Released
 from putifabsent.errors import ConfigError
-from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Release, Sleep
+from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Protocol, Release, Sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from putifabsent.backends.counters import AdvanceOutcome, Counter
     from putifabsent.backends.registries import AcquireOutcome, Lock, ReleaseOutcome
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["MOST", "RegistryTime", "Zone", "instant_of", "millis_of", "refuse_zone", "take", "true_time"]
 
 Zone: TypeAlias = timezone | ZoneInfo
 """Zones that tell which of two equal hours it is, by ``fold``: others, as pytz's, may not."""
@@ -67,13 +63,7 @@ _INSTANT = re.compile(r"(?P<seconds>[0-9]{14})(?P<millis>[0-9]{3})")
 
 
 def refuse_zone(zone: Zone | None) -> None:
-    """Pass if instants can be written in the zone.
-
-    Raises
-    ------
-    ConfigError
-        It is of a kind that may write two hours alike.
-    """
+    """Pass if instants can be written in the zone; ``ConfigError``: it may write two hours alike."""
     if zone is not None and not isinstance(zone, Zone):
         raise ConfigError(
             "zone is UTC, LOCAL, a name such as Europe/Berlin, a datetime.timezone or a ZoneInfo, not "
@@ -82,21 +72,11 @@ def refuse_zone(zone: Zone | None) -> None:
 
 
 def instant_of(millis: int, zone: Zone | None = timezone.utc) -> str:
-    """Write a time as an instant.
+    """Write a time, in milliseconds since 1970, as an instant; a zone that is None is this machine's.
 
-    Parameters
-    ----------
-    millis
-        Milliseconds since 1970.
-    zone
-        In which it is written; None: this machine's. Hudi's default is its machine's own
-        (``hoodie.table.timeline.timezone``).
-
-    Raises
-    ------
-    ValueError
-        This instant was there before: in the zone, clocks have been set back. Or it is before the year 1, or
-        after 9999; or the zone is refused.
+    That is Hudi's default (``hoodie.table.timeline.timezone``). ``ValueError``: this instant was there
+    before, for in the zone clocks have been set back. Or it is before the year 1, or after 9999; or the zone
+    is refused.
     """
     refuse_zone(zone)
     seconds, rest = divmod(millis, _SECOND)
@@ -114,10 +94,7 @@ def instant_of(millis: int, zone: Zone | None = timezone.utc) -> str:
 def millis_of(instant: str, zone: Zone | None = timezone.utc) -> int:
     """Return the time that an instant tells: milliseconds since 1970; of two such times the first.
 
-    Raises
-    ------
-    ValueError
-        It has other than 17 digits, or tells no time, or one that the zone has left out.
+    ``ValueError``: it has other than 17 digits, or tells no time, or one that the zone has left out.
     """
     match = _INSTANT.fullmatch(instant) if instant.isascii() else None
     if match is None:
@@ -134,18 +111,11 @@ def millis_of(instant: str, zone: Zone | None = timezone.utc) -> int:
 
 @dataclass(slots=True)
 class RegistryTime:
-    """The last time that a registry's answer had.
+    """The last time that a registry's answer had."""
 
-    Attributes
-    ----------
-    last
-        Milliseconds since 1970, and the seconds of the caller's steady clock then; None: no answer yet.
-    reached
-        How far its counter was seen: what is above its time is not given yet.
-    """
-
+    # Milliseconds since 1970, and the seconds of the caller's steady clock then; None: no answer yet.
     last: tuple[int, float] | None = None
-    reached: int = 0
+    reached: int = 0  # how far its counter was seen: what is above its time is not given yet
 
     def by(self, steady: float) -> int | None:
         """Return the registry's time now, or a little before; None: query it."""
@@ -163,22 +133,9 @@ def take(
 
     One request, and one more where the registry's time is not known yet. A lost answer skips some. Of a
     counter that forgets, one request for each, and more where others take some in the same millisecond.
+    ``count`` is from 1 to :data:`MOST`; ``steady`` are seconds that only go on, by the caller's own clock.
 
-    Parameters
-    ----------
-    counter, name
-        What counts them.
-    count
-        How many, from 1 to :data:`MOST`.
-    known
-        What is known of the registry's time; it is known better afterwards.
-    steady
-        The caller's own clock: seconds that only go on.
-
-    Returns
-    -------
-    Sequence[int]
-        Milliseconds since 1970. All are above those of whoever was answered before this was called.
+    Returns milliseconds since 1970. All are above those of whoever was answered before this was called.
 
     Raises
     ------
@@ -240,47 +197,25 @@ def true_time(
     """Take instants by the local clock: lock, wait, look at the clock, unlock.
 
     The bound. With *e* half the skew, a look that shows *w* stands for the interval [*w* - *e*, *w* + *e*],
-    and is *right* if the true time is within it: TrueTime of the Spanner paper. A call waits for
-    ``2 * e + count`` milliseconds under the lock, then looks, and gives the ``count`` milliseconds up to
-    *w* - 2 *e*. The next holder of the lock waits as long before its look, which shows more than
-    *w* + ``count`` if both are right. So all its instants are above, and those of two calls are in the order
-    of their locks. This is the paper's commit wait, made before the look instead of after it, and so each
-    call rests on one look at the clock.
+    and is *right* if the true time is within it: TrueTime of the Spanner paper. A call waits for ``2 * e +
+    count`` milliseconds under the lock, then looks, and gives the ``count`` milliseconds up to *w* - 2 *e*.
+    The next holder of the lock waits as long before its look, which shows more than *w* + ``count`` if both
+    are right. So all its instants are above, and those of two calls are in the order of their locks. This is
+    the paper's commit wait, made before the look instead of after it, and so each call rests on one look at
+    the clock.
 
     What was measured before that look has no part in it: a clock that was wrong, and has been mended, is
     right at once. No call whose look is right gives what another such call gives, in any process, nor what
     its own process gave at any time: where that is later than the clock, since that was fast, it is waited
     for. What a wrong clock gave may be given by *another* process, when its time has come.
 
-    The lock may be lost meanwhile; then it can't be given back, and the instants are not used.
+    The lock may be lost meanwhile; then it can't be given back, and the instants are not used. ``counter`` is
+    this process's own, and knows what it has given; its time has no part in it. ``owner`` is a UUID for this
+    call alone, ``skew`` the seconds by which no two clocks differ, ``wall`` the local clock.
 
-    Parameters
-    ----------
-    lock, name
-        Who goes first, and of what.
-    counter
-        This process's own: what it has given. Its time has no part in it.
-    count
-        How many, from 1 to :data:`MOST`.
-    owner
-        A UUID for this call alone.
-    skew
-        Seconds by which no two clocks differ.
-    wall
-        The local clock: seconds since 1970.
-
-    Returns
-    -------
-    range
-        Milliseconds since 1970.
-
-    Raises
-    ------
-    TimeoutError
-        Others have had the lock for too long, or it was lost again and again; or the local clock was set back
-        by more than can be waited for.
-    OSError
-        The lock refuses.
+    Returns milliseconds since 1970, ``count`` of them, from 1 to :data:`MOST`. ``TimeoutError``: others have
+    had the lock for too long, or it was lost again and again; or the local clock was set back by more than
+    can be waited for. ``OSError``: the lock refuses.
     """
     lease = _SPARE + skew + count / _SECOND
     for attempt in counting(1):

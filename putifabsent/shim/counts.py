@@ -25,33 +25,23 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Request
 
-__all__ = ["Counts"]
-
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Counts(NamedTuple):
-    """What a run has cost.
+    """What a run has cost."""
 
-    Attributes
-    ----------
-    requests
-        How many of each kind: ``create``, ``head``, ``put``, ``write_claim``. Two that go out together are
-        two; a large body is staged by one, however many parts it has.
-    pauses
-        How often it was to back off, before it sent something again or looked again; at the deadline it
-        does not any more.
-    rounds
-        How often it has stood for a decision: the ballots begun, the incarnations claimed. The same request
-        sent again is no further round; and where the store decides, each name has one.
-    helps
-        How many creations of others it has carried on: an accept for another's value, or a publication of
-        another's bytes.
-    """
-
+    # How many of each kind: ``create``, ``head``, ``put``, ``write_claim``. Two that go out together are two;
+    # a large body is staged by one, however many parts it has.
     requests: dict[str, int]
+    # How often it was to back off, before it sent something again or looked again; at the deadline it does
+    # not any more.
     pauses: int
+    # How often it has stood for a decision: the ballots begun, the incarnations claimed. The same request
+    # sent again is no further round; and where the store decides, each name has one.
     rounds: int
+    # How many creations of others it has carried on: an accept for another's value, or a publication of
+    # another's bytes.
     helps: int
 
     @classmethod

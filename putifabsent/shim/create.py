@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -25,7 +25,7 @@ from putifabsent.backends.base import (
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.expiry import Made, check_win
 from putifabsent.shim.reading import look, read, unanswered
@@ -47,14 +47,9 @@ from putifabsent.shim.state_keys import creation_of
 from putifabsent.shim.whole import check_whole, is_judged
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder
-    from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
-
-__all__ = ["age_of", "copy", "create", "rename", "resolve"]
 
 _Source: TypeAlias = Create | Copy | Stage | StageCopy
 
@@ -63,18 +58,10 @@ _MARGIN = timedelta(seconds=2)
 
 
 def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> Protocol[Created]:
-    """Bring ``name`` into being with these bytes, at most once.
+    """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.
 
-    Parameters
-    ----------
-    name
-        What the policy says of the name: its path, its series, its aliases.
-    body
-        The bytes; they must stay readable until the protocol ends.
-    creation
-        Its token decides "was it me?", now and in :func:`resolve`.
-    largest_put
-        Bodies above this many bytes are staged first and published by a conditional completion.
+    The creation's token decides "was it me?", now and in :func:`resolve`. Bodies above ``largest_put`` bytes
+    are staged first and published by a conditional completion.
 
     Raises
     ------
@@ -98,29 +85,12 @@ def copy(
     copies: bool = False,
     seen: Found | Absent | None = None,
 ) -> Protocol[None]:
-    """Create ``name`` from the bytes of ``source``.
+    """Create ``name`` from the bytes of ``source``, which nobody changes meanwhile; else as :func:`create`.
 
-    Parameters
-    ----------
-    source
-        The full name of the object to copy, which nobody changes meanwhile.
-    name, creation, largest_put
-        As for :func:`create`.
-    copies
-        Whether a probe has proven that the store honours a condition on copies. What a format says something
-        of is read all the same, and judged.
-    seen
-        What a look at the source has shown; None: it is looked at first. A source of more than
-        ``largest_put`` bytes is not judged here: it is copied by the store.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``source`` is not there.
-    Damaging
-        Its bytes are not whole.
-    NameTaken, OutcomeUnknown, OSError
-        As for :func:`create`.
+    With ``copies`` a probe has proven that the store honours a condition on copies. What a format says
+    something of is read all the same, and judged; ``Damaging``: its bytes are not whole. ``seen`` is what a
+    look at the source has shown; None: it is looked at first. A source of more than ``largest_put`` bytes is
+    not judged here: it is copied by the store. ``FileNotFoundError``: ``source`` is not there.
     """
     if seen is None:
         seen = yield from read(Head(source))
@@ -169,14 +139,7 @@ def rename(
 
 
 def resolve(name: Name, token: str) -> Protocol[Holder | None]:
-    """Answer an unknown outcome later.
-
-    Parameters
-    ----------
-    name
-        What the policy says of the name, as for :func:`create`.
-    token
-        The creation's.
+    """Answer an unknown outcome later. It changes nothing: the creation may have been acknowledged before.
 
     Returns
     -------
@@ -192,8 +155,6 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
         there before this one was sent may call it a loss (K).
     OutcomeUnknown
         The store can't be read; or the creation is there, and it is not known whether it stands.
-
-    It changes nothing: the creation may have been acknowledged before.
     """
     seen = yield from look(name.path, name.path, token, "the name's holder was requested")
     if isinstance(seen, Absent):
@@ -210,11 +171,8 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
 def age_of(holder: Holder, path: str) -> Protocol[float | None]:
     """Return for how many seconds a holder has had its name at least, by the store's own time.
 
-    Returns
-    -------
-    float or None
-        Older than a creation, counted from its first request until now, means: there before it. None: the
-        store does not say it.
+    Older than a creation, counted from its first request until now, means: there before it. None: the store
+    does not say it.
     """
     if holder.created is None:
         return None

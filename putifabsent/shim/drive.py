@@ -12,16 +12,12 @@ from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from putifabsent.backends.base import Staged
-from putifabsent.shim.requests import Both, Pause, Since, Sleep, perform, perform_async
+from putifabsent.backends.base import Staged, Store
+from putifabsent.shim.requests import Both, Pause, Protocol, Request, Since, Sleep, perform, perform_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from putifabsent.backends.base import Store
-    from putifabsent.shim.requests import Protocol, Request
-
-__all__ = ["asleep_too", "run", "run_async", "walk", "walk_async"]
 
 T = TypeVar("T")
 Step = TypeVar("Step")
@@ -33,25 +29,12 @@ LONGEST_PAUSE = 5.0
 def run(
     protocol: Protocol[T], store: Store, deadline: float, note: Callable[[Request], object] | None = None
 ) -> T:
-    """Run ``protocol`` to its end.
+    """Run a fresh ``protocol`` to its end.
 
-    Parameters
-    ----------
-    protocol
-        A fresh protocol.
-    store
-        Performs its requests.
-    deadline
-        Seconds after which no further attempt is begun: from now, and, since what decides is sent only then,
-        from the end of the first staging. A request under way is cut off by the store's own time-out.
-    note
-        Is called with each request, before it is performed.
-
-    Raises
-    ------
-    BaseException
-        What the protocol raises. An interruption (Ctrl-C) goes through the protocol, which knows what
-        had been sent.
+    No further attempt is begun after ``deadline`` seconds: from now, and, since what decides is sent only
+    then, from the end of the first staging. A request under way is cut off by the store's own time-out.
+    ``note`` is called with each request, before it is performed. An interruption (Ctrl-C) goes through the
+    protocol, which knows what had been sent.
     """
     first_staging, began, first_sent = True, time.monotonic(), asleep_too()
 

@@ -17,19 +17,15 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from putifabsent.backends.base import Absent, Deleted, Found, Refused
+from putifabsent.backends.base import Absent, Deleted, DeleteOutcome, Found, Listed, Refused
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import Delete, List, Pause
+from putifabsent.shim.requests import Delete, List, Pause, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import DeleteOutcome, Listed
     from putifabsent.shim.names import Name, Series
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["CLEARLY", "Made", "check_number", "check_win", "is_lowest"]
 
 CLEARLY = timedelta(minutes=5)
 """How far apart two of the store's own times must lie to say which creation came first."""
@@ -39,14 +35,9 @@ _REMOVED = "it was created, and removed before it was looked at again"
 
 
 class Made(NamedTuple):
-    """When a creation came into being, by the store's own time.
+    """When a creation came into being, by the store's own time."""
 
-    Attributes
-    ----------
-    earliest, latest
-        Not before, and not after; None where that is not known.
-    """
-
+    # earliest, latest: not before, and not after; None where that is not known.
     earliest: datetime | None
     latest: datetime | None
 
@@ -54,14 +45,9 @@ class Made(NamedTuple):
 def check_win(
     name: Name, token: str, *, lost: bool, made: Made | None = None, may_withdraw: bool = True
 ) -> Protocol[None]:
-    """Return if the win of ``name`` by ``token`` counts.
+    """Return if the win of ``name`` by ``token`` counts; ``lost`` and ``made`` as for :func:`check_number`.
 
-    Parameters
-    ----------
-    name, token, lost, made
-        As for :func:`check_number`.
-    may_withdraw
-        Whether a creation that does not count may be removed: not by one who only asks.
+    Without ``may_withdraw`` a creation that does not count is not removed: who only asks may not.
 
     Raises
     ------
@@ -88,8 +74,6 @@ def check_number(
 
     Parameters
     ----------
-    name, token
-        Which creation of which name.
     lost
         Whether an answer to it was lost. Then what looks like a second creation of an expired number may
         be this one itself, which had been there before, and was sent once more.
@@ -108,7 +92,10 @@ def check_number(
         if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
             return
     mine, later = yield from _list(name, series, token)
-    made = yield from _made_when(name, token, made, mine, put_at)
+    earliest = mine if put_at is None else (yield from put_at())
+    if earliest is None:
+        raise OutcomeUnknown(name.path, token, _REMOVED)
+    made = made or Made(earliest, mine)
     if _is_skipped(series, later):
         # Names are listed one after the other: the next number may have come when its place was passed, and
         # those after it before theirs. A second listing shows it, if it is still there.
@@ -138,33 +125,11 @@ def is_lowest(name: Name) -> Protocol[bool]:
     return bool(numbers) and all(number is not None and number > series.number for number in numbers)
 
 
-def _made_when(
-    name: Name,
-    token: str,
-    made: Made | None,
-    listed: datetime | None,
-    put_at: Callable[[], Protocol[datetime | None]] | None,
-) -> Protocol[Made]:
-    earliest = listed if put_at is None else (yield from put_at())
-    if earliest is None:
-        raise OutcomeUnknown(name.path, token, _REMOVED)
-    return made or Made(earliest, listed)
-
-
 def _has_expired(series: Series, later: dict[int, datetime], made: Made, *, shows_all: bool) -> bool | None:
     """Whether a number had been there before it was made now; None: it can't be known.
 
-    Parameters
-    ----------
-    series
-        The number's place.
-    later
-        The later numbers that a listing shows, and when they were made; of uploads, when they were begun: not
-        before their predecessor was there.
-    made
-        When this one was made.
-    shows_all
-        Whether what the listing does not show is not there.
+    ``later`` are the later numbers that a listing shows, and when they were made; of uploads, when they were
+    begun: not before their predecessor was there. ``shows_all``: what the listing does not show is not there.
     """
     skipped, following = _is_skipped(series, later), later.get(series.number + 1)
     if skipped and shows_all:

@@ -9,62 +9,42 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Found
+from putifabsent.backends.base import Absent, Creation, Found, Listed
 from putifabsent.shim import ballot
 from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void, marked
 from putifabsent.shim.claimant import Claimant, has_ended
 from putifabsent.shim.claims import clean
 from putifabsent.shim.proposer import Voter
 from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import List, Publish
+from putifabsent.shim.requests import List, Protocol, Publish
 from putifabsent.shim.state_keys import folder_of as salted_folder_of
 from putifabsent.shim.state_keys import identity_of, parsed
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.base import Creation, Listed
-    from putifabsent.backends.registries import Claim, Claims
+    from putifabsent.backends.registries import Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Leftover", "What", "in_ballots", "in_claims", "mend_ballots", "mend_claims"]
 
 
 class What(str, Enum):
-    """What is left, or broken.
+    """What is left, or broken."""
 
-    ===============  ==========================================================================
-    ``unpublished``  it is decided, and the plain name does not show it
-    ``undecided``    a ballot that has begun, and that nobody has finished
-    ``abandoned``    bytes that were put, and never put to the vote, or never claimed
-    ``ended``        bytes and ballots of an incarnation that has ended
-    ``copy``         the plain name shows an incarnation that has ended
-    ``replaced``     another tool has written over a guarded name
-    ``unbacked``     the arbiter's bytes are gone, and their copy under the plain name is there
-    ``lost``         the bytes of a name that lives are gone, and their copy as well
-    ``temporary``    a temporary file of the local disk
-    ``needless``     the bytes of a commit of an instant that is over: its writer died, or it is published;
-                     or what somebody left in a queue
-    ``removed``      another tool has removed a completed name of Hudi's, whose bytes the ledger keeps
-    ``half_removed`` a ledger that has lost records: no write of its table can go on
-    ``strange``      what is kept of a name that is unknown: by a mount with other formats, or hashed
-    ===============  ==========================================================================
-    """
-
-    UNPUBLISHED = "unpublished"
-    UNDECIDED = "undecided"
-    ABANDONED = "abandoned"
-    ENDED = "ended"
-    COPY = "copy"
-    REPLACED = "replaced"
-    UNBACKED = "unbacked"
-    LOST = "lost"
-    TEMPORARY = "temporary"
+    UNPUBLISHED = "unpublished"  # it is decided, and the plain name does not show it
+    UNDECIDED = "undecided"  # a ballot that has begun, and that nobody has finished
+    ABANDONED = "abandoned"  # bytes that were put, and never put to the vote, or never claimed
+    ENDED = "ended"  # bytes and ballots of an incarnation that has ended
+    COPY = "copy"  # the plain name shows an incarnation that has ended
+    REPLACED = "replaced"  # another tool has written over a guarded name
+    UNBACKED = "unbacked"  # the arbiter's bytes are gone, and their copy under the plain name is there
+    LOST = "lost"  # the bytes of a name that lives are gone, and their copy as well
+    TEMPORARY = "temporary"  # a temporary file of the local disk
+    # The bytes of a commit of an instant that is over: its writer died, or it is published; or what somebody
+    # left in a queue.
     NEEDLESS = "needless"
-    REMOVED = "removed"
-    HALF_REMOVED = "half_removed"
-    STRANGE = "strange"
+    REMOVED = "removed"  # another tool has removed a completed name of Hudi's, whose bytes the ledger keeps
+    HALF_REMOVED = "half_removed"  # a ledger that has lost records: no write of its table can go on
+    STRANGE = "strange"  # what is kept of a name that is unknown: by a mount with other formats, or hashed
 
     @property
     def repair(self) -> str:
@@ -90,27 +70,13 @@ _REPAIRS = {
 
 
 class Leftover(NamedTuple):
-    """Something that is left.
+    """Something that is left."""
 
-    Attributes
-    ----------
-    name
-        The plain name that it is of; for a file that is of none, its own.
-    what
-        What it is.
-    path
-        Where it lies: an object, or a folder of them.
-    objects
-        How many.
-    newest
-        When the store says the newest thing was made that is known of the name.
-    """
-
-    name: str
+    name: str  # the plain name that it is of; for a file that is of none, its own
     what: What
-    path: str
+    path: str  # where it lies: an object, or a folder of them
     objects: int = 1
-    newest: datetime | None = None
+    newest: datetime | None = None  # when the store says the newest thing was made that is known of the name
 
 
 def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
@@ -128,7 +94,10 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         if isinstance(seen, Found) and scene.has_ended(seen.holder.token):
             found.append((path, What.COPY, path, 1))
     value = scene.decided(living) or scene.bare(living)
-    if value is None and scene.is_abandoned and not any(_is_older(scene, seen) for seen in looks.values()):
+    is_older = any(
+        isinstance(seen, Found) and not scene.has_ended(seen.holder.token) for seen in looks.values()
+    )
+    if value is None and scene.is_abandoned and not is_older:
         found.append((voter.name, What.ABANDONED, voter.folder, len(scene.ballots(living))))
     elif scene.highest(living) is not None and (value is None or is_void(value)):
         found.append((voter.name, What.UNDECIDED, voter.folder, 1))
@@ -156,9 +125,11 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
         salted = {entry.name: part for entry in listed.entries if (part := parsed(entry.name)) is not None}
         claim = yield from claimant.read()
         looks = yield from _looks(name, creation)
-        source = yield from _source(claimant, claim)
+        has_bytes = (
+            claim is not None and claim.live and isinstance((yield from claimant.look(claim.key)), Found)
+        )
         # What a deletion has removed in between is not lost.
-        if source is not None or claim is None or (yield from claimant.read()) == claim:
+        if has_bytes or claim is None or (yield from claimant.read()) == claim:
             break
     times = [entry.created for entry in listed.entries]
     used = 0 if claim is None else claim.incarnation
@@ -181,7 +152,7 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
             seen,
             is_it=is_it,
             has_ended=isinstance(seen, Found) and has_ended(seen, claim),
-            has_bytes=source is not None,
+            has_bytes=has_bytes,
             guarded=name.guarded,
         )
         # Whoever finds the bytes of a claim gone takes their copy, and after the table was left that is all.
@@ -227,17 +198,6 @@ def _looks(name: Name, creation: Creation) -> Protocol[dict[str, Found | Absent]
     for path in name.all_names:
         looks[path] = yield from look(path, name.path, creation.token, "it is looked after")
     return looks
-
-
-def _source(claimant: Claimant, claim: Claim | None) -> Protocol[Found | None]:
-    if claim is None or not claim.live:
-        return None
-    seen = yield from claimant.look(claim.key)
-    return seen if isinstance(seen, Found) else None
-
-
-def _is_older(scene: Scene, seen: Found | Absent) -> bool:
-    return isinstance(seen, Found) and not scene.has_ended(seen.holder.token)
 
 
 def _shown(

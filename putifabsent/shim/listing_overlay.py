@@ -14,53 +14,34 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import Entry
 from putifabsent.shim.ballot_state import Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import ListClaims
+from putifabsent.shim.requests import ListClaims, Protocol, SweepClaims
 from putifabsent.shim.state_keys import parsed, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from putifabsent.backends.registries import ClaimEntry, ClaimPage, Claims
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol, SweepClaims
 
     Classify = Callable[[str], Name]
-
-__all__ = ["Sighting", "all_pages", "in_ballots", "in_claims"]
 
 _AT_SOME_TIME = datetime.fromtimestamp(0, timezone.utc)
 
 
 class Sighting(NamedTuple):
-    """What is known of a name.
-
-    Attributes
-    ----------
-    name
-        The full name.
-    key
-        Where its bytes lie, if it lives. None: it has ended, or it was never decided, unless :attr:`open`.
-    open
-        Whether it may be decided, and only its ballots can tell.
-    """
+    """What is known of a name."""
 
     name: str
+    # Where its bytes lie, if it lives. None: it has ended, or it was never decided, unless it is open.
     key: str | None
-    open: bool = False
+    open: bool = False  # whether it may be decided, and only its ballots can tell
 
 
 def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) -> list[Sighting]:
-    """Read ballots.
+    """Read ballots; a key that is no ballot's is left aside.
 
-    Parameters
-    ----------
-    keys
-        Full names of the keys that lie there; what is no ballot's is left aside.
-    shown
-        Plain names in the folders that the ballots are about: a name that is too long for a key, and so is
-        hashed, is only known if it is among them.
-    classify
-        Says what a name is: the policy's.
+    ``shown`` are the plain names in the folders that the ballots are about: a name that is too long for a
+    key, and so is hashed, is only known if it is among them.
     """
     folders: defaultdict[str, list[str]] = defaultdict(list)
     names: dict[str, str | None] = {}
@@ -75,17 +56,10 @@ def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) ->
     for folder, inside in folders.items():
         name = names[folder]
         if name is not None:
-            sightings += _in_scene(classify(name), folder, inside)
+            living, source, is_open = _living(folder, tuple(inside))
+            for rank, each in enumerate(classify(name).all_names):
+                sightings.append(Sighting(each, source) if rank == living else Sighting(each, None, is_open))
     return sightings
-
-
-def _in_scene(name: Name, folder: str, keys: list[str]) -> Iterator[Sighting]:
-    rank, key, is_open = _living(folder, tuple(keys))
-    for each_rank, each in enumerate(name.all_names):
-        if each_rank == rank:
-            yield Sighting(each, key)
-        else:
-            yield Sighting(each, None, is_open)
 
 
 @lru_cache(maxsize=4096)  # most names were decided long ago, and are listed again and again
@@ -102,10 +76,7 @@ def _living(folder: str, keys: tuple[str, ...]) -> tuple[int | None, str | None,
 def in_claims(claims: Claims, place: str, folder: str, classify: Classify) -> Protocol[list[Sighting]]:
     """Read the claims of all names directly in ``folder``, page by page.
 
-    Raises
-    ------
-    OSError
-        The registry refuses, or does not answer.
+    ``OSError``: the registry refuses, or does not answer.
     """
     sightings: list[Sighting] = []
     for identity, claim in (yield from all_pages(ListClaims(claims, f"{place}{folder}"))):

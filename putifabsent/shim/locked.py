@@ -15,19 +15,15 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.registries import Acquired, Held, Maybe
+from putifabsent.backends.registries import Acquired, Held, Lock, Maybe
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim import ballot
-from putifabsent.shim.requests import Acquire, Pause, Release
+from putifabsent.shim.requests import Acquire, Pause, Protocol, Release
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Lock
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["LEASE", "PATIENCE", "create"]
 
 LEASE = 5.0
 """Seconds: many times what a ballot takes. A holder that dies is waited for no longer."""
@@ -39,25 +35,12 @@ PATIENCE = 1 / 3
 def create(
     name: Name, body: Body, creation: Creation, *, lock: Lock, place: str, lease: float = LEASE
 ) -> Protocol[Created]:
-    """Bring ``name`` into being with these bytes, at most once.
+    """Bring ``name`` into being with these bytes, at most once; as :func:`putifabsent.shim.ballot.create`.
 
-    Eight requests where nobody else is there: the lock, the six of the ballot, the lock again.
-
-    Parameters
-    ----------
-    name, body, creation
-        As for :func:`putifabsent.shim.ballot.create`.
-    lock
-        Who goes first. Nothing is relied on: it may be lost, or grant everybody all at once.
-    place
-        The store's canonical address, up to where its names begin (``s3://``): one lock serves many.
-    lease
-        Seconds after which the lock is free again, should this writer die.
-
-    Raises
-    ------
-    NameTaken, OutcomeUnknown, OSError
-        As :func:`putifabsent.shim.ballot.create` does. No fault of the lock's is an error.
+    Eight requests where nobody else is there: the lock, the six of the ballot, the lock again. Nothing is
+    relied on of the lock: it may be lost, or grant everybody all at once; no fault of it is an error.
+    ``place`` is the store's canonical address, up to where its names begin (``s3://``): one lock serves many.
+    After ``lease`` seconds it is free again, should this writer die.
     """
     turn = _Turn(lock, f"{place}{name.canonical}", creation.token, lease)
     failed: BaseException | None = None
@@ -104,10 +87,7 @@ class _Turn:
 def _wait(turn: _Turn, name: Name, creation: Creation) -> Protocol[None]:
     """Wait for the lock, but not for long.
 
-    Raises
-    ------
-    NameTaken
-        Somebody has created the name meanwhile: most who wait hear this, and need no lock for it.
+    ``NameTaken``: somebody has created the name meanwhile: most who wait hear this, and need no lock for it.
     """
     for attempt in count(1):
         # An interruption may come when it was just granted.

@@ -9,131 +9,77 @@ from typing import NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER
 
-__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "is_state", "nameless", "ordinary", "states_at"]
-
 _HUDI = ".hoodie"
 _GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 
 
 class Role(str, Enum):
-    """What a name is to its format.
+    """What a name is to its format."""
 
-    ==============  ==========================================================================
-    ``instant``     a step of a Hudi timeline: requested, inflight or completed
-    ``slice``       a Hudi data file, which carries the instant that wrote it
-    ``snapshot``    a numbered whole state: a Paimon snapshot or schema, an Iceberg metadata file
-    ``log_entry``   a numbered step of a log: a Delta commit, a Spark batch
-    ``pointer``     says where the newest state is, and is overwritten: ``LATEST``, a version hint
-    ``marker``      says that something is there, or under way: a heartbeat, a query's id
-    ``other``       everything else
-    ==============  ==========================================================================
-    """
-
-    INSTANT = "instant"
-    SLICE = "slice"
-    SNAPSHOT = "snapshot"
-    LOG_ENTRY = "log_entry"
-    POINTER = "pointer"
-    MARKER = "marker"
-    OTHER = "other"
+    INSTANT = "instant"  # a step of a Hudi timeline: requested, inflight or completed
+    SLICE = "slice"  # a Hudi data file, which carries the instant that wrote it
+    SNAPSHOT = "snapshot"  # a numbered whole state: a Paimon snapshot or schema, an Iceberg metadata file
+    LOG_ENTRY = "log_entry"  # a numbered step of a log: a Delta commit, a Spark batch
+    POINTER = "pointer"  # says where the newest state is, and is overwritten: ``LATEST``, a version hint
+    MARKER = "marker"  # says that something is there, or under way: a heartbeat, a query's id
+    OTHER = "other"  # everything else
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A numbered name's place in its series, for names that expire.
-
-    Attributes
-    ----------
-    number
-        The name's own number.
-    first
-        The number that the format starts with.
-    predecessors
-        The full names under which ``number - 1`` may lie, the likeliest first; empty for the first.
-    pattern
-        Matches the last component of each sibling; its group ``n`` is the number.
-    has_gaps
-        Whether the format itself leaves numbers out. Where it does not, a missing number below others
-        has been there, and has expired; numbers expire in ascending order.
-    """
+    """A numbered name's place in its series, for names that expire."""
 
     number: int
-    first: int
+    first: int  # the number that the format starts with
+    # The full names under which ``number - 1`` may lie, the likeliest first; empty for the first.
     predecessors: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str]  # matches the last component of each sibling; its group ``n`` is the number
+    # Whether the format itself leaves numbers out. Where it does not, a missing number below others has been
+    # there, and has expired; numbers expire in ascending order.
     has_gaps: bool = False
 
     def number_of(self, name: str) -> int | None:
         """Return the number of a sibling (a full name or its last component), or None for another file."""
-        match = self.pattern.fullmatch(name.rpartition("/")[2])
-        return int(match["n"]) if match else None
+        return number_by(self.pattern, name)
 
 
 class Enforced(NamedTuple):
-    """What a store's own policy can see to: that nobody puts these names without a condition.
+    """What a store's own policy can see to: that nobody puts these names without a condition."""
 
-    Attributes
-    ----------
-    patterns
-        Names from a table's root, in the wildcards of such policies: ``?`` is one character, ``*`` any
-        number, slashes too. None matches a name that its format overwrites, or that is published by a copy.
-    beyond
-        Which of the format's names they leave out, and why: a sentence.
-    """
-
+    # Names from a table's root, in the wildcards of such policies: ``?`` is one character, ``*`` any number,
+    # slashes too. None matches a name that its format overwrites, or that is published by a copy.
     patterns: tuple[str, ...]
-    beyond: str
+    beyond: str  # which of the format's names they leave out, and why: a sentence
 
 
 class Name(NamedTuple):
-    """What the policy says of one name, from the name alone.
+    """What the policy says of one name, from the name alone."""
 
-    Attributes
-    ----------
-    path
-        The name, as the wrapped filesystem says it.
-    role
-        What it is to its format.
-    format
-        ``hudi``, ``paimon``, ``delta``, ``iceberg`` or ``spark``; None where no format knows the name,
-        and for names that only a pattern of the user's guards.
-    table
-        The root of its table, or of its checkpoint; ``""`` when that is the root of the path itself,
-        None where the name does not show it.
-    identity
-        What must be unique, written like a full name. It need not be one that anybody writes.
-    guarded
-        Whether a plain write to it is a create; where :attr:`evidence` is not empty, only with evidence.
-    evidence
-        Files or folders one of which exists when the format's own writer writes this name; its grammar says
-        why, and which first names have none yet. The name is guarded only if one of them does: other
-        programs use such names too. Empty: none is needed.
-    aliases
-        The other full names of this identity, in an order that all writers share.
-    series
-        Its place in a numbered series, or None.
-    rank
-        Where the name itself stands among its aliases in that order: 0 wins a tie against all of them.
-    unless
-        Files one of which exists where another format keeps this name, and overwrites it. The name is guarded
-        only if none of them does.
-    replaced
-        Whether its format has commands that write it in place on purpose: over what is there, if the call
-        says so (Hadoop's ``overwrite``), and also where its number has expired. What commits it comes without
-        that flag, and where it has a number, by a rename.
-    """
-
-    path: str
-    role: Role
+    path: str  # the name, as the wrapped filesystem says it
+    role: Role  # what it is to its format
+    # ``hudi``, ``paimon``, ``delta``, ``iceberg`` or ``spark``; None where no format knows the name, and for
+    # names that only a pattern of the user's guards.
     format: str | None
+    # The root of its table, or of its checkpoint; ``""`` when that is the root of the path itself, None where
+    # the name does not show it.
     table: str | None
-    identity: str
+    identity: str  # what must be unique, written like a full name. It need not be one that anybody writes.
+    # Whether a plain write to it is a create; where there is ``evidence``, only with evidence.
     guarded: bool
+    # Files or folders one of which exists when the format's own writer writes this name; its grammar says
+    # why, and which first names have none yet. The name is guarded only if one of them does: other programs
+    # use such names too. Empty: none is needed.
     evidence: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # the other full names of this identity, in an order that all writers share
     series: Series | None = None
+    # Where the name itself stands among its aliases in that order: 0 wins a tie against all of them.
     rank: int = 0
+    # Files one of which exists where another format keeps this name, and overwrites it. The name is guarded
+    # only if none of them does.
     unless: tuple[str, ...] = ()
+    # Whether its format has commands that write it in place on purpose: over what is there, if the call says
+    # so (Hadoop's ``overwrite``), and also where its number has expired. What commits it comes without that
+    # flag, and where it has a number, by a rename.
     replaced: bool = False
 
     @property
@@ -174,10 +120,6 @@ class Name(NamedTuple):
             self.path, Role.OTHER, None, root, identity, guarded=False, aliases=self.aliases, rank=self.rank
         )
 
-    def granted(self) -> Name:
-        """Return the same name, asking for no evidence: its mount has named the format."""
-        return self._replace(evidence=())
-
 
 def is_state(path: str) -> bool:
     """Say whether a path is what the shim keeps for itself, at any depth."""
@@ -187,6 +129,12 @@ def is_state(path: str) -> bool:
 def states_at(root: str) -> tuple[str, str]:
     """Return where the shim may keep what it knows of a table, by its root."""
     return f"{root}/{STATE_FOLDER}", f"{root}/{_HUDI}/{STATE_FOLDER}"
+
+
+def number_by(pattern: re.Pattern[str], name: str) -> int | None:
+    """Return the number ``n`` in a name, full or its last component, by its pattern; None: it has none."""
+    match = pattern.fullmatch(name.rpartition("/")[2])
+    return match and int(match["n"])
 
 
 def nameless(pattern: str) -> str:
@@ -201,27 +149,11 @@ def ordinary(path: str) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of a format's grammar, for people: the documentation and ``putifabsent explain`` print it.
+    """One line of a format's grammar, for people: the documentation and ``putifabsent explain`` print it."""
 
-    Attributes
-    ----------
-    pattern_text
-        The names, with ``<placeholders>``, from the table's root.
-    role
-        What they are.
-    guarded
-        Whether a plain write to them is a create.
-    identity_text
-        What must be unique; ``the name`` mostly.
-    example
-        A full name that this rule is about.
-    note
-        The evidence needed, or why the name is left alone.
-    """
-
-    pattern_text: str
-    role: Role
-    guarded: bool
-    identity_text: str
-    example: str
-    note: str
+    pattern_text: str  # the names, with ``<placeholders>``, from the table's root
+    role: Role  # what they are
+    guarded: bool  # whether a plain write to them is a create
+    identity_text: str  # what must be unique; ``the name`` mostly
+    example: str  # a full name that this rule is about
+    note: str  # the evidence needed, or why the name is left alone

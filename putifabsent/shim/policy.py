@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
-from putifabsent.shim.names import Name, is_state, nameless, ordinary
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from putifabsent.shim.names import Enforced, Rule
-
-__all__ = ["ENFORCED", "GRAMMARS", "RULES", "Grammar", "Policy"]
+from putifabsent.shim.names import Enforced, Name, Rule, is_state, nameless, ordinary
 
 Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 """``classify`` of one format: takes a full name, its folder and its last component."""
@@ -108,18 +101,12 @@ class Policy:
         return type(self), (_AUTO if self.asks_evidence else self.formats, self.guard)
 
     def classify(self, path: str) -> Name:
-        """Say what a name is.
-
-        Parameters
-        ----------
-        path
-            The name as the wrapped filesystem says it, without protocol and trailing slash.
-        """
+        """Say what a name is, as the wrapped filesystem says it, without protocol and trailing slash."""
         name = _recognise(path, self.formats)
         if name is None and self.formats != _ALL and (of_another := _recognise(path, _ALL)) is not None:
             name = of_another.unproven()
         if name is not None and not self.asks_evidence:
-            name = name.granted()
+            name = name._replace(evidence=())  # its mount has named the format
         if (
             self._guarded is not None
             and (name is None or name.depends or not name.guarded)
@@ -144,15 +131,7 @@ class Policy:
     def states(self, folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.
 
-        Parameters
-        ----------
-        folder
-            Its full name.
-
-        Returns
-        -------
-        tuple of str
-            State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
+        State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
         """
         return _states(folder)
 

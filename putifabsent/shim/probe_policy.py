@@ -16,8 +16,6 @@ from putifabsent.errors import ConfigError, UnsafeStore
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ARBITERS", "BY_THE_STORE", "check", "needs_probe", "validate"]
-
 BY_THE_STORE = ("auto", "native")
 """With these, the store itself decides."""
 
@@ -48,40 +46,21 @@ _ANOTHER_ARBITER = (
 )
 
 
-class Verdict(Protocol):
-    """What a probe says of one operation: :class:`putifabsent.backends.probe_cache.Verdict`."""
+class _Verdict(Protocol):
+    """What a probe says of one operation: :class:`putifabsent.backends.probe.Verdict`."""
 
     @property
-    def operation(self) -> str:
-        """``"put"``, ``"complete"`` or ``"copy"``."""
-
+    def safe(self) -> bool: ...
     @property
-    def safe(self) -> bool:
-        """Whether no fault was found."""
-
+    def evidence(self) -> str: ...
     @property
-    def evidence(self) -> str:
-        """What was seen."""
-
-    @property
-    def needed(self) -> bool:
-        """Whether a mount can't do without the operation."""
+    def needed(self) -> bool: ...
 
 
 def validate(arbiter: str, schemes: Iterable[str]) -> None:
-    """Refuse what is no arbiter.
+    """Refuse what is no arbiter, by a ``ConfigError`` that names the nearest one.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    schemes
-        What the address of a registry may begin with.
-
-    Raises
-    ------
-    ConfigError
-        It names the nearest one.
+    ``schemes`` are what the address of a registry may begin with.
     """
     value: object = arbiter  # options come from configuration files, too
     if not isinstance(value, str):
@@ -101,16 +80,9 @@ def validate(arbiter: str, schemes: Iterable[str]) -> None:
 
 
 def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
-    """Say whether the store wants a probe before it is relied on.
+    """Say whether a store of a ``kind`` wants a probe before it is relied on.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    kind
-        ``Store.kind``.
-    host
-        Where requests go, a host or an address; None for the kind's own cloud.
+    ``host`` is where requests go, a host or an address; None for the kind's own cloud.
     """
     if arbiter == "native" or kind in _NATIVE_KINDS:
         return False
@@ -120,31 +92,19 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     return host is not None and not _host_of(host).endswith(known)
 
 
-def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
+def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
     """Refuse a store that a probe found unsafe in something that a mount can't do without.
 
-    Parameters
-    ----------
-    arbiter
-        The mount's option.
-    verdicts
-        What the probe found, an operation each.
-    where
-        The store, for people: its endpoint.
-
-    Raises
-    ------
-    UnsafeStore
-        It gives the operations and the evidence, and what to configure.
+    ``UnsafeStore`` gives the operations and the evidence, and what to configure.
     """
     if arbiter in BY_THE_STORE:
         can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER
     else:
         can_not = f"does not do what the arbiter {arbiter.partition(':')[0]} rests on"
         instead = _ANOTHER_STORE
-    unsafe = [verdict for verdict in verdicts.values() if verdict.needed and not verdict.safe]
+    unsafe = [f"{name}: {each.evidence}" for name, each in verdicts.items() if each.needed and not each.safe]
     if unsafe:
-        found = "; ".join(f"{verdict.operation}: {verdict.evidence}" for verdict in unsafe)
+        found = "; ".join(unsafe)
         raise UnsafeStore(
             f"the store at {where} {can_not}. A probe found: {found}. Nothing was written. {instead}"
         )

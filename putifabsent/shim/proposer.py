@@ -6,8 +6,8 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Exists, Found, Maybe, Refused, Written
+from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ballot_state import (
     Accept,
@@ -23,17 +23,13 @@ from putifabsent.shim.ballot_state import (
     written,
 )
 from putifabsent.shim.reading import look, read, unanswered
-from putifabsent.shim.requests import Delete, List, Pause, Publish, Put
+from putifabsent.shim.requests import Delete, List, Pause, Protocol, Publish, Put
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, DeleteOutcome, Listed, PublishOutcome, PutOutcome
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Creation, Listed, PublishOutcome, PutOutcome
     from putifabsent.shim.ballot_state import Key
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Ended", "Removed", "Voter", "is_copy"]
 
 _NOTHING = InMemory(b"")
 
@@ -51,43 +47,22 @@ class Removed(Exception):
 
 @dataclass(slots=True)
 class Voter:
-    """One process's part in the ballots about one identity.
-
-    Attributes
-    ----------
-    what
-        What the policy says of the name.
-    creation
-        Its token makes ballots its own.
-    tries
-        How often it had to take another key: one whose put was not answered is never sent again.
-    pauses
-        How often it has backed off.
-    bodies
-        The prepares with its own bytes that it has put, or may have.
-    committed
-        The incarnations in which its own value may have been accepted, or that it may have ended; of a name
-        that is older than the shim, the one in which it may have removed that.
-    helped
-        The incarnations in which it may have accepted another's value with its first ballot.
-    accepted
-        The accepts that it has put, or may have.
-    refused
-        The store's refusal to take a ballot.
-    folder
-        Where the ballots lie.
-    """
+    """One process's part in the ballots about one identity."""
 
     what: Name
-    creation: Creation
-    tries: int = 0
-    pauses: int = 0
+    creation: Creation  # its token makes ballots its own
+    tries: int = 0  # how often it had to take another key: one whose put was not answered is never sent again
+    pauses: int = 0  # how often it has backed off
+    # The prepares with its own bytes that it has put, or may have.
     bodies: set[Prepare] = field(default_factory=set)
+    # The incarnations in which its own value may have been accepted, or that it may have ended; of a name
+    # that is older than the shim, the one in which it may have removed that.
     committed: set[int] = field(default_factory=set)
+    # The incarnations in which it may have accepted another's value with its first ballot.
     helped: set[int] = field(default_factory=set)
-    accepted: set[Accept] = field(default_factory=set)
-    refused: Exception | None = None
-    folder: str = field(init=False)
+    accepted: set[Accept] = field(default_factory=set)  # the accepts that it has put, or may have
+    refused: Exception | None = None  # the store's refusal to take a ballot
+    folder: str = field(init=False)  # where the ballots lie
 
     def __post_init__(self) -> None:
         """Find out where the ballots lie."""
@@ -183,13 +158,7 @@ class Voter:
 
     def remove(self, path: str, version: str | None = None) -> Protocol[None]:
         """Remove an object, until that is certain."""
-        while True:
-            outcome: DeleteOutcome = yield Delete(path, version)
-            if isinstance(outcome, Deleted):
-                return
-            if isinstance(outcome, Refused):
-                raise self.failure(outcome.error, f"{path} can't be removed")
-            yield from self.pause(f"{path} could not be removed", outcome.cause)
+        yield from read(Delete(path, version), lambda error: self.failure(error, f"{path} can't be removed"))
 
     def bury(self, scene: Scene) -> Protocol[None]:
         """Remove the bytes of ended incarnations, so that nobody can publish them any more."""
@@ -231,10 +200,7 @@ class Voter:
     def finished(self, scene: Scene) -> Protocol[str | None]:
         """Return the value of the living incarnation, after finishing its ballot; None where it has none.
 
-        Raises
-        ------
-        Ended
-            The incarnation has ended meanwhile.
+        ``Ended``: the incarnation has ended meanwhile.
         """
         value = yield from self.settled(scene)
         return None if value is None else (yield from self.valid(scene.incarnation, value))
@@ -277,19 +243,11 @@ class Voter:
     def called(self, scene: Scene, own: str | None) -> Protocol[str]:
         """Call a ballot above all of the living incarnation, and decide it as :meth:`decide`."""
         incarnation = scene.incarnation
-        prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
-        seen = yield from self.scene()
-        value = yield from self.decide(prepare, seen, own)
-        return value
+        prepare = yield from self.put_new(incarnation, scene.latest(incarnation)[0] + 1, _NOTHING)
+        return (yield from self.decide(prepare, (yield from self.scene()), own))
 
     def valid(self, incarnation: int, value: str) -> Protocol[str]:
-        """Return a decided value; where it is void, end the incarnation.
-
-        Raises
-        ------
-        Ended
-            It was.
-        """
+        """Return a decided value; where it is void, end the incarnation: ``Ended``."""
         if is_void(value):
             yield from self.put(End(incarnation, value))
             raise Ended((yield from self.scene()))
@@ -298,14 +256,7 @@ class Voter:
     def decide(self, prepare: Prepare, scene: Scene, own: str | None) -> Protocol[str]:
         """Bring the incarnation's ballots to a decision, beginning with ``prepare``, which is there.
 
-        Parameters
-        ----------
-        prepare
-            Whose ballot.
-        scene
-            What a listing has shown since.
-        own
-            The value to stand for, where none was accepted.
+        ``scene`` is what a listing has shown since; ``own`` the value to stand for, where none was accepted.
 
         Raises
         ------
@@ -350,7 +301,7 @@ class Voter:
             decided = scene.decided(incarnation)
             if decided is not None:
                 return decided
-            prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
+            prepare = yield from self.put_new(incarnation, scene.latest(incarnation)[0] + 1, _NOTHING)
             scene = yield from self.scene()
 
     def refuse_removed(self, prepare: Prepare, scene: Scene, own: str | None) -> None:
@@ -371,12 +322,8 @@ class Voter:
         """Back off until there is a decision, or no ballot has come from one listing to the next.
 
         The highest ballot's caller is the one that can bring the decision, if nobody comes between: of many
-        who wait for it, none does until it seems to have stopped.
-
-        Raises
-        ------
-        Ended
-            The incarnation has ended meanwhile.
+        who wait for it, none does until it seems to have stopped. ``Ended``: the incarnation has ended
+        meanwhile.
         """
         incarnation = scene.incarnation
         while True:

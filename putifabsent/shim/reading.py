@@ -19,20 +19,12 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
 
-__all__ = ["Located", "look", "read", "removed", "unanswered"]
-
 
 @dataclass(frozen=True, slots=True)
 class Located(Found):
-    """The name is there, by an arbiter that is not the store itself.
+    """The name is there, by an arbiter that is not the store itself."""
 
-    Attributes
-    ----------
-    path
-        The object that holds its bytes; the plain name, where that is all there is.
-    """
-
-    path: str
+    path: str  # the object that holds its bytes; the plain name, where that is all there is
 
 
 def unanswered(cause: Exception) -> OSError:
@@ -50,13 +42,8 @@ def read(
 ) -> Protocol[Any]:
     """Return the outcome of a ``request`` that does no harm twice, neither a refusal nor a lost answer.
 
-    Parameters
-    ----------
-    request
-        What to read, or to remove.
-    failure
-        Makes the exception to raise, from the store's own, when it refuses or the deadline comes; by default
-        that is the store's own, as an OSError.
+    ``failure`` makes the exception to raise, from the store's own, when it refuses or the deadline comes; by
+    default that is the store's own, as an OSError.
     """
     for attempt in count(1):
         answer = yield request
@@ -74,10 +61,8 @@ def read(
 def look(path: str, name: str, token: str, why: str) -> Protocol[Found | Absent]:
     """See who holds ``path`` for the sake of a creation of ``name``.
 
-    Raises
-    ------
-    OutcomeUnknown
-        The store refuses to say (403), or does not answer until the deadline: that is not "absent".
+    ``OutcomeUnknown``: the store refuses to say (403), or does not answer until the deadline: that is not
+    "absent".
     """
     seen: Found | Absent = yield from read(
         Head(path),
@@ -87,11 +72,5 @@ def look(path: str, name: str, token: str, why: str) -> Protocol[Found | Absent]
 
 
 def removed(path: str, version: str | None = None) -> Protocol[None]:
-    """Remove an object, until that is certain; with ``version``, only while it is still that one.
-
-    Raises
-    ------
-    OSError
-        The store refuses, or does not answer until the deadline.
-    """
+    """Remove an object, until that is certain; with ``version``, only while it is still that one."""
     yield from read(Delete(path, version))

@@ -10,47 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.base import ConditionalCopy, Refused
+from putifabsent.backends.base import ConditionalCopy, Creation, Refused, Staged, Store
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Claim, Claims, Lock
-
-__all__ = [
-    "Acquire",
-    "Advance",
-    "Both",
-    "Complete",
-    "Copy",
-    "Create",
-    "Delete",
-    "Discard",
-    "ForgetClaim",
-    "Get",
-    "Head",
-    "List",
-    "ListClaims",
-    "Now",
-    "Pause",
-    "Protocol",
-    "Publish",
-    "Put",
-    "ReadClaim",
-    "Release",
-    "Request",
-    "Since",
-    "Sleep",
-    "Stage",
-    "StageCopy",
-    "StoreTime",
-    "SweepClaims",
-    "Walk",
-    "WriteClaim",
-    "perform",
-    "perform_async",
-]
 
 
 class Create(NamedTuple):
@@ -257,34 +222,10 @@ class Sleep(NamedTuple):
 
 
 Request: TypeAlias = (
-    Create
-    | Copy
-    | Stage
-    | StageCopy
-    | Complete
-    | Discard
-    | Head
-    | Get
-    | List
-    | Walk
-    | Delete
-    | Put
-    | Publish
-    | ReadClaim
-    | WriteClaim
-    | ForgetClaim
-    | ListClaims
-    | SweepClaims
-    | Acquire
-    | Release
-    | Advance
-    | Both
-    | Now
-    | StoreTime
-    | Since
-    | Pause
-    | Sleep
-)
+    Create | Copy | Stage | StageCopy | Complete | Discard | Head | Get | List | Walk | Delete | Put | Publish
+    | StoreTime | ReadClaim | WriteClaim | ForgetClaim | ListClaims | SweepClaims
+    | Acquire | Release | Advance | Both | Now | Since | Pause | Sleep
+)  # fmt: skip
 
 T = TypeVar("T")
 Protocol: TypeAlias = Generator[Request, Any, T]
@@ -321,15 +262,7 @@ _OF_ITS_FIRST: dict[type, str] = {
 
 
 def perform(request: Request, store: Store) -> Any:
-    """Return the outcome of a request that one call answers.
-
-    Parameters
-    ----------
-    request
-        None of :class:`Both`, :class:`Since`, :class:`Pause` and :class:`Sleep`.
-    store
-        Which store is called; a request of a registry, a lock or a counter names that itself.
-    """
+    """Return the outcome of a request that one call answers; not :class:`Both`, :class:`Since` or a wait."""
     known = _known(request, store)
     return _call(request, store, "") if known is None else known
 

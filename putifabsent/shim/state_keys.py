@@ -31,18 +31,6 @@ from putifabsent.backends.base import STATE_FOLDER
 if TYPE_CHECKING:
     from putifabsent.shim.names import Name
 
-__all__ = [
-    "Placed",
-    "Salted",
-    "folder_for",
-    "folder_of",
-    "identity_of",
-    "marked",
-    "parsed",
-    "placed",
-    "shelf_for",
-]
-
 _LONGEST_COMPONENT = 200
 _LONGEST_NAME = 1024
 # A name that has no UTF-8 form is the store's to refuse.
@@ -59,37 +47,18 @@ _KEY = re.compile(
 
 
 class Placed(NamedTuple):
-    """Of what a key tells.
+    """Of what a key tells."""
 
-    Attributes
-    ----------
-    arbiter
-        Whose key it is.
-    folder
-        All that is known of the identity: where the key lies.
-    name
-        The identity's canonical name; None where a part of it was too long, and is hashed.
-    """
-
-    arbiter: str
-    folder: str
-    name: str | None
+    arbiter: str  # whose key it is
+    folder: str  # all that is known of the identity: where the key lies
+    name: str | None  # the identity's canonical name; None where a part of it was too long, and is hashed
 
 
 def folder_for(name: Name, arbiter: str, longest_key: int) -> str:
-    """Return the folder of an identity's keys.
+    """Return the folder of an identity's keys for an arbiter: each has a folder of its own.
 
     Components are at most 200 bytes, and a whole key at most 1024, where its table's root leaves room for one
-    at all: what is longer is hashed.
-
-    Parameters
-    ----------
-    name
-        Any name of the identity.
-    arbiter
-        Whose keys they are: each has a folder of its own.
-    longest_key
-        Bytes of the longest key in it, with its slash.
+    at all: what is longer is hashed. ``longest_key`` are the bytes of the longest key in it, with its slash.
     """
     folder, _, last = name.canonical.rpartition("/")
     shelf = shelf_for(name.state, folder, arbiter, longest_key)
@@ -179,11 +148,6 @@ def folder_of(name: Name) -> str:
 def identity_of(name: Name, place: str) -> str:
     """Return what registries know the name by: all names of one identity share one claim.
 
-    Parameters
-    ----------
-    name
-        What the policy says of it.
-    place
-        The store's canonical address, up to where its names begin: ``s3://``, ``file://host``.
+    ``place`` is the store's canonical address, up to where its names begin: ``s3://``, ``file://host``.
     """
     return f"{place}{name.canonical}"

@@ -31,14 +31,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.body import Body
 from putifabsent.errors import Damaging
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
-from putifabsent.shim.names import Role
+from putifabsent.shim.names import Name, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from putifabsent.shim.names import Name
-
-__all__ = ["LARGE", "Seen", "check_whole", "is_judged", "lack_of", "looked_at"]
 
 LARGE = 16 * 2**20
 """Bytes; of a body that has more the ends are looked at alone."""
@@ -71,13 +68,7 @@ class _Ends(NamedTuple):
 
 
 def check_whole(name: Name, body: Body) -> None:
-    """Refuse to create a guarded name from bytes that are not whole.
-
-    Raises
-    ------
-    Damaging
-        They are not: it says what they lack.
-    """
+    """Refuse to create a guarded name from bytes that are not whole: ``Damaging`` says what they lack."""
     lack = lack_of(name, body)
     if lack is not None:
         advice = "Write it again from its beginning; half a file that is to be kept goes round the guard"
@@ -97,15 +88,7 @@ def looked_at(name: Name, size: int) -> tuple[tuple[int, int], ...]:
 
 
 class Seen(Body):
-    """Bytes of which there is what :func:`check_whole` looks at.
-
-    Parameters
-    ----------
-    size
-        Bytes in all.
-    pieces
-        Some of them, by where they begin.
-    """
+    """Bytes of which there is what :func:`check_whole` looks at: some pieces, by where they begin."""
 
     __slots__ = ("pieces",)
 
@@ -124,13 +107,8 @@ class Seen(Body):
 def lack_of(name: Name, body: Body) -> str | None:
     """Return what a guarded name's bytes lack to be whole; None: nothing, as far as they can be checked.
 
-    Parameters
-    ----------
-    name
-        What the policy says of it. What no format guards, passes.
-    body
-        The bytes. It takes microseconds for some kilobytes, and a millisecond a mebibyte; of JSON in one
-        piece three, where strings have escapes.
+    What no format guards, passes. It takes microseconds for some kilobytes, and a millisecond a mebibyte; of
+    JSON in one piece three, where strings have escapes.
     """
     if not is_judged(name):
         return None

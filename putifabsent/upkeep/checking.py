@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Maybe, Refused
+from putifabsent.backends.base import Absent, Listed, Maybe, Refused
 from putifabsent.fsspec_plugin.slots import queue_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_ledger import forget_over
-from putifabsent.shim.ledger.book import is_marker
+from putifabsent.shim.ledger.book import Ledger, is_marker
 from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
@@ -20,13 +20,9 @@ from putifabsent.upkeep.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.ledger.book import Ledger
 
     Progress = Callable[[int, int, str], None]
-
-__all__ = ["GRACE", "Checked", "fsck"]
 
 GRACE = 3600.0
 """Seconds: what is younger may be a writer's who is busy with it."""

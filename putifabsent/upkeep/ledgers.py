@@ -6,27 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Creation, Found
+from putifabsent.backends.base import Creation, Found, Listed
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.slots import Slots, queue_of
 from putifabsent.shim.agreement import look_for_others
-from putifabsent.shim.formats.hudi_sets import Inserts
-from putifabsent.shim.ledger.book import HalfRemoved, by_life, is_marker
-from putifabsent.shim.ledger.facts import TurnName
+from putifabsent.shim.formats.hudi_sets import Inserts, Part
+from putifabsent.shim.ledger.book import HalfRemoved, Ledger, by_life, is_marker
+from putifabsent.shim.ledger.facts import Held, State, TurnName
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head, List
+from putifabsent.shim.requests import Head, List, Protocol
 from putifabsent.upkeep.tables import refuse_a_part, terms_with
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Listed
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.formats.hudi_sets import Part
-    from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Held, State
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["Begun", "TableLedger", "TableTurns", "Waiting", "ledger_of", "turns_of"]
 
 _SECONDS = 14
 """Digits of an instant to the second; others have milliseconds, too."""
@@ -47,97 +40,48 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class TableLedger:
-    """What the records of a table's ledger come to.
+    """What the records of a table's ledger come to."""
 
-    Attributes
-    ----------
-    folder
-        Where they lie.
-    life
-        The name of the table's present life; empty for records of version 0.1.0.
-    number
-        Of the last record.
-    checkpoint
-        The number of the newest checkpoint that is listed; 0: there is none.
-    listed
-        How many records of this life a listing shows.
-    ended
-        How many it shows of lives that are over, which go with the next pruning.
-    written
-        When the newest object in the folder was written, by the store's clock; None: no listing shows one.
-    horizon
-        Up to which instant none can be begun any more, whatever else is remembered; empty: there is none.
-    whole
-        How many instants are remembered with all that became of them.
-    by_name
-        Of how many more that are over only the name is.
-    ahead
-        The instants that the ledger knows, the horizon among them, that are later than ``written`` in UTC.
-    open
-        What is being written.
-    turn
-        The one that is held.
-    half_removed
-        Why the records can't be read; None: they can.
-    """
-
-    folder: str
-    life: str
-    number: int
-    checkpoint: int
-    listed: int
-    ended: int
+    folder: str  # where they lie
+    life: str  # the name of the table's present life; empty for records of version 0.1.0
+    number: int  # of the last record
+    checkpoint: int  # the number of the newest checkpoint that is listed; 0: there is none
+    listed: int  # how many records of this life a listing shows
+    ended: int  # how many it shows of lives that are over, which go with the next pruning
+    # When the newest object in the folder was written, by the store's clock; None: no listing shows one.
     written: datetime | None
+    # Up to which instant none can be begun any more, whatever else is remembered; empty: there is none.
     horizon: str = ""
-    whole: int = 0
-    by_name: int = 0
+    whole: int = 0  # how many instants are remembered with all that became of them
+    by_name: int = 0  # of how many more that are over only the name is
+    # The instants that the ledger knows, the horizon among them, that are later than ``written`` in UTC.
     ahead: tuple[str, ...] = ()
-    open: tuple[Begun, ...] = ()
-    turn: Held | None = None
-    half_removed: str | None = None
+    open: tuple[Begun, ...] = ()  # what is being written
+    turn: Held | None = None  # the one that is held
+    half_removed: str | None = None  # why the records can't be read; None: they can
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Somebody in the queue of those who wait before they begin a commit.
+    """Somebody in the queue of those who wait before they begin a commit."""
 
-    Attributes
-    ----------
-    session, thread
-        Whose place it is.
-    groups
-        How many file groups of each partition it is about to write; None: any of them. None altogether: any
-        of the whole table.
-    written
-        When it said last that it still waits, by the store's clock.
-    """
-
+    # session, thread: whose place it is.
     session: str
     thread: str
+    # How many file groups of each partition it is about to write; None: any of them. None altogether: any of
+    # the whole table.
     groups: dict[str, int | None] | None
-    written: datetime
+    written: datetime  # when it said last that it still waits, by the store's clock
 
 
 @dataclass(frozen=True, slots=True)
 class TableTurns:
-    """Who writes a table now, and who waits.
+    """Who writes a table now, and who waits."""
 
-    Attributes
-    ----------
-    turn
-        The one that is held.
-    beat
-        When its holder gave its last sign of life, by the store's clock; None: none yet.
-    open
-        Instants that are being written.
-    waiting
-        The queue, the first first. Those who died in it leave it after a minute.
-    """
-
-    turn: Held | None
-    beat: datetime | None
-    open: tuple[Begun, ...]
-    waiting: tuple[Waiting, ...]
+    turn: Held | None  # the one that is held
+    beat: datetime | None  # when its holder gave its last sign of life, by the store's clock; None: none yet
+    open: tuple[Begun, ...]  # instants that are being written
+    waiting: tuple[Waiting, ...]  # the queue, the first first. Those who died in it leave it after a minute.
 
 
 def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
@@ -170,15 +114,8 @@ def _count(part: Part) -> int | None:
 def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
     """Read a table's ledger by a mount as the writers' are, while they write or not; None: it has none.
 
-    Nothing is written.
-
-    Raises
-    ------
-    ConfigError
-        There is nothing at ``path``, or it is a part of a table; or another arbiter decides than the mount
-        says.
-    OSError
-        The store refuses, or does not answer in time.
+    Nothing is written. ``ConfigError``: there is nothing at ``path``, or it is a part of a table; or another
+    arbiter decides than the mount says. ``OSError``: the store refuses, or does not answer in time.
     """
     root = fs.explain(path).path
     fs.invalidate_cache()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import NATIVE, leave_record, record_of
-from putifabsent.shim.ledger.book import HalfRemoved, is_marker, record_at
+from putifabsent.shim.ledger.book import HalfRemoved, Ledger, is_marker, record_at
 from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
-from putifabsent.shim.leftovers import What
+from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Head
 from putifabsent.upkeep.checking import check
@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion
-    from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.names import Name
     from putifabsent.upkeep.checking import Progress
-
-__all__ = ["drop", "leave", "migrate"]
 
 _RECORDS = "arbiters"
 # What would be shown, or hidden, by what is going to be removed.
@@ -42,7 +38,8 @@ _SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.STR
 def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None) -> int:
     """Publish all that is decided below a folder, and remove what the arbiter keeps there.
 
-    From then on the store itself decides, or whoever the next mount says. A registry's claims stay.
+    From then on the store itself decides, or whoever the next mount says. A registry's claims stay. Returns
+    how many objects were removed. It can be called again after a failure.
 
     Parameters
     ----------
@@ -50,11 +47,6 @@ def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None)
         A mount as the writers' were, who are stopped.
     path
         The table's root, or a folder with tables in it.
-
-    Returns
-    -------
-    int
-        How many objects were removed. It can be called again after a failure.
 
     Raises
     ------
@@ -77,19 +69,9 @@ def migrate(
     records are there, no mount of either begins, and later none of the old one. A mount that has begun before
     goes on: it looks for records once.
 
-    Parameters, result and errors are those of :func:`leave`, and
-
-    Parameters
-    ----------
-    to
-        A mount of the same store as the writers' are going to be.
-
-    Raises
-    ------
-    ConfigError
-        The new registry knows names of this table from before.
-    UnsafeStore
-        The store does not do what the new arbiter rests on.
+    ``to`` is a mount of the same store as the writers' are going to be; all else is as for :func:`leave`.
+    ``ConfigError`` also: the new registry knows names of this table from before. ``UnsafeStore``: the store
+    does not do what the new arbiter rests on.
     """
     table = Table(fs, path, to)
     to.rely(table.root)
@@ -111,12 +93,8 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     have decided is published before, and the next writer begins another life, for which all instants that are
     there are older than the ledger.
 
-    Parameters and result are those of :func:`leave`.
-
-    Raises
-    ------
-    OSError
-        A name lives whose bytes the arbiter keeps, or something is not cleaned up; nothing was removed.
+    Parameters and result are those of :func:`leave`. ``OSError``: a name lives whose bytes the arbiter keeps,
+    or something is not cleaned up; nothing was removed.
     """
     table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:

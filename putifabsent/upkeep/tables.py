@@ -11,20 +11,16 @@ from putifabsent.backends.base import STATE_FOLDER, Creation
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
-from putifabsent.shim.agreement import NATIVE, look_for_others
+from putifabsent.shim.agreement import NATIVE, Terms, look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in
 from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, Native, record_at
-from putifabsent.shim.names import ordinary
+from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
-    from putifabsent.shim.agreement import Terms
-    from putifabsent.shim.names import Name
-
-__all__ = ["Identities", "Table", "refuse_a_part", "terms_with"]
 
 _BELOW = f"/{STATE_FOLDER}/"
 # As the store on local disk calls them: a creation's token, and a UUID.
@@ -54,20 +50,12 @@ def terms_with(fs: GuardedFileSystem, state: str) -> Terms:
 class Table:
     """All that lies below a folder: a table, or what has tables in it.
 
-    Attributes
-    ----------
-    shown, kept
-        Names, and what is the shim's own, with its details.
-    states
-        The folders in which that lies.
-    half_removed
-        Of the ledgers that were looked at, the folders of those that somebody has removed half.
+    ``shown`` are names, ``kept`` is what is the shim's own, with its details, and ``states`` the folders in
+    which that lies. ``half_removed`` are the folders of those ledgers that were looked at and that somebody
+    has removed half.
 
-    Raises
-    ------
-    ConfigError
-        Nothing is there; or ``path`` is a file, or within a table, whose state lies above; or another arbiter
-        decides than the mount, or one of those that must have ``agreed``, says.
+    ``ConfigError``: nothing is there; or ``path`` is a file, or within a table, whose state lies above; or
+    another arbiter decides than the mount, or one of those that must have ``agreed``, says.
     """
 
     def __init__(

@@ -149,8 +149,8 @@ MUTANTS = (
     Mutant(
         "the bytes of the dead are taken for gone",
         "claimant",
-        "            if isinstance(outcome, Deleted):\n                return\n",
-        "            return\n",
+        "yield from read(Delete(path, version), lambda error: self.failure(",
+        "(yield Delete(path, version)), (lambda error: self.failure(",
         "deletion and re-creation",
     ),
     Mutant(
@@ -310,8 +310,8 @@ MUTANTS = (
     Mutant(
         "what clean-up has hidden stays so",
         "claims",
-        "    yield from claimant.repair()\n    return removed + hidden\n",
-        "    return removed + hidden\n",
+        "    yield from claimant.repair()\n    return removed\n",
+        "    return removed\n",
         "clean-up by name",
     ),
     Mutant(

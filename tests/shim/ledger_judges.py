@@ -10,7 +10,7 @@ from putifabsent.backends.base import Creation
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
-from putifabsent.shim.ledger.calls import shown
+from putifabsent.shim.ledger.calls import view
 from putifabsent.shim.ledger.records import Open, life_in
 from putifabsent.shim.requests import Both, Pause
 
@@ -352,3 +352,10 @@ def alone(protocol: Any, world: Any, state: Any) -> tuple[Any, Any]:
     except StopIteration as end:
         return end.value, state
     raise AssertionError("it does not end")
+
+
+def shown(ledger: Ledger, folder: str, paths: Collection[str]) -> list[str]:
+    """Return the names in a folder that a listing shows, of which the plain ones are ``paths``."""
+    known = view(ledger, folder)
+    every = {*paths, *known.late}
+    return sorted(every - known.hidden(every))

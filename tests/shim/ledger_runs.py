@@ -8,8 +8,10 @@ from putifabsent.backends.base import Creation, Maybe
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.formats.hudi_ledger import Asker, rule_for
 from putifabsent.shim.ledger import calls, completion, turns
+from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import State
+from putifabsent.shim.ledger.records import Record, Undo
 from putifabsent.shim.requests import Both, Now, Pause
 from putifabsent.testing.imagined import Thing
 from tests.shim.ledger_tables import (
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from putifabsent.shim.ledger.calls import Rule
-    from putifabsent.shim.ledger.facts import TurnName
+    from putifabsent.shim.ledger.facts import Completion, TurnName
     from putifabsent.shim.requests import Protocol
 
 
@@ -252,3 +254,15 @@ def kinds(run: Run) -> Sequence[str]:
     folder = ".hoodie/.putifabsent/ledger/"
     numbered = sorted(name for name in things if name.startswith(folder) and name[-1].isdecimal())
     return [json.loads(things[name].data)["kind"] for name in numbered]
+
+
+def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completion | None]:
+    """Take a commit back, before anything of it is removed; None: it was none any more."""
+
+    def draft(state: State) -> Record | None:
+        is_there = state.completed(instant) is not None
+        return Undo(instant, ledger.session, creation.token) if is_there else None
+
+    yield from append(ledger, draft, creation)
+    gone = [each for each in ledger.state.completions.values() if each.instant == instant and each.undone]
+    return max(gone, key=lambda each: each.number, default=None)

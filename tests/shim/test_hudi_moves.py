@@ -16,8 +16,9 @@ from putifabsent.shim.formats.hudi_layout import completed_by, refuse_move, was_
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.records import Complete, Open
 from tests.mutation import Change
-from tests.shim import ledger_runs
-from tests.shim.ledger_runs import Run, creation, inflight, kinds, requested
+from tests.shim import ledger_judges, ledger_runs
+from tests.shim.ledger_judges import shown
+from tests.shim.ledger_runs import Run, creation, inflight, kinds, requested, undo
 from tests.shim.ledger_tables import ROOT, STATE, TIMELINE, slice_of
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def test_nothing_of_what_was_moved_is_removed_while_its_completion_stands(move: 
 def test_a_rollback_that_crashed_before_it_removed_the_name_is_gone_on_with(move: Move) -> None:
     run = moved(move, *following(move))
     run.creates(run.session("R"), requested("9", "rollback"), "r", frees="1")
-    run.play(completion.undo(run.session("R"), "1", creation("u")))
+    run.play(undo(run.session("R"), "1", creation("u")))
     run.deletes(run.session("Z"), move.name)
     assert kinds(run).count("UNDO") == 1
     assert not there(run, move.name)
@@ -142,7 +143,7 @@ def test_an_instant_older_than_the_ledger_is_listed_until_its_rollback_removes_i
     run = Run()
     run.creates(run.session("R"), requested("9", "rollback"), "r", frees="1")
     folder = move.name.rpartition("/")[0]
-    assert calls.shown(run.session("L"), folder, [move.name]) == [move.name]
+    assert shown(run.session("L"), folder, [move.name]) == [move.name]
 
 
 @LEAVES
@@ -153,10 +154,10 @@ def test_an_undone_instant_is_not_listed_by_the_name_that_the_table_gave_it(move
     savepoint = f"{folder}/1_18.savepoint"
     names = [move.name, move.following, savepoint, inflight("1")]
     inside = sorted(each for each in names if each.startswith(folder))
-    assert calls.shown(run.session("L"), folder, inside) == inside
-    run.play(completion.undo(run.session("R"), "1", creation("u")))
+    assert shown(run.session("L"), folder, inside) == inside
+    run.play(undo(run.session("R"), "1", creation("u")))
     reader = run.session("L")
-    assert calls.shown(reader, folder, inside) == [each for each in inside if each != move.name]
+    assert shown(reader, folder, inside) == [each for each in inside if each != move.name]
     other = f"b/another{move.name.removeprefix('b/t')}"
     assert calls.view(reader, folder).hidden([other]) == set()
 
@@ -172,7 +173,7 @@ def test_an_instant_completed_again_since_is_shown_and_spared(move: Move) -> Non
     run.creates(run.session("A"), requested("1"), "anew")
     run.creates(run.session("A"), again, "second time")
     folder = again.rpartition("/")[0]
-    assert calls.shown(run.session("L"), folder, [again]) == [again]
+    assert shown(run.session("L"), folder, [again]) == [again]
     assert [each.undone for each in run.session("L").state.completions.values()] == [True, False]
 
 
@@ -235,7 +236,7 @@ def test_the_table_is_asked_for_its_layout_once_and_only_where_the_name_is_gone(
 
 def test_what_is_completed_anew_is_published_though_an_undone_name_is_there_still() -> None:
     run = moved(BOTH)
-    run.play(completion.undo(run.session("R"), "1", creation("u")))
+    run.play(undo(run.session("R"), "1", creation("u")))
     again = f"{TIMELINE}/1_25.commit"
     run.put(BOTH.was, "first")
     run.creates(run.session("A"), requested("1"), "anew")
@@ -544,6 +545,7 @@ def test_a_test_above_finds_out_each_mutant(mutant: Change | None, monkeypatch: 
         for module in ("calls", "completion"):
             monkeypatch.setattr(ledger_runs, module, made[module])
         monkeypatch.setattr(ledger_runs, "rule_for", made["hudi_ledger"].rule_for)
+        monkeypatch.setattr(ledger_judges, "view", made["calls"].view)
         for module in ("completion", "calls"):
             monkeypatch.setitem(globals(), module, made[module])
         for name in ("completed_by", "refuse_move", "was_moved"):

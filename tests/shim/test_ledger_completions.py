@@ -12,7 +12,8 @@ from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentErr
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Open
-from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds
+from tests.shim.ledger_judges import shown
+from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds, undo
 from tests.shim.ledger_tables import ROOT, STATE, TIMELINE, completed
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def test_a_completion_that_can_not_be_published_in_time_is_won_all_the_same() ->
     run.patience = 0
     assert run.completes(run.session("A"), "1", "c") == Created()
     reader = run.session("L")
-    assert calls.shown(reader, TIMELINE, []) == [completed_name("1")]
+    assert shown(reader, TIMELINE, []) == [completed_name("1")]
     key = calls.view(reader, TIMELINE).late[completed_name("1")]
     assert run.things()[key.removeprefix(f"{ROOT.removesuffix('.hoodie')}")].data == b"c"
     run.play(completion.settle(reader, creation("s")))
@@ -212,7 +213,7 @@ def test_a_plain_name_that_can_not_be_looked_at_completes_nothing(seen: Any) -> 
 def test_a_disk_that_has_an_undone_life_under_the_name_makes_way() -> None:
     run = Run(ONE, FIRST, republishes=False)
     ledger = run.session("A")
-    undone = run.play(completion.undo(ledger, "1", creation("u")))
+    undone = run.play(undo(ledger, "1", creation("u")))
     assert undone is not None
     run.play(append(ledger, lambda _: Open("1", "A", "o"), creation("o")))
     assert run.completes(ledger, "1", "c") == Created("c")
@@ -231,10 +232,10 @@ def test_on_a_disk_what_is_not_the_ledger_s_does_not_make_way() -> None:
 def test_what_is_undone_is_not_shown_and_not_published_again() -> None:
     run = Run(ONE, FIRST)
     ledger = run.session("A")
-    made = run.play(completion.undo(ledger, "1", creation("u")))
+    made = run.play(undo(ledger, "1", creation("u")))
     assert run.asked == ["create 3", "list ledger"]
     names = [completed_name("1")]
-    assert calls.shown(run.session("L"), TIMELINE, names) == []
+    assert shown(run.session("L"), TIMELINE, names) == []
     run.play(completion.remove(ledger, completed_name("1"), "1", made))
     assert run.asked == [
         "delete bodies/1~first.0",
@@ -243,14 +244,14 @@ def test_what_is_undone_is_not_shown_and_not_published_again() -> None:
     ]
     run.play(completion.settle(run.session("X"), creation("s")))
     assert ".hoodie/timeline/1_19.commit" not in run.things()
-    assert run.play(completion.undo(ledger, "1", creation("v"))) == made
+    assert run.play(undo(ledger, "1", creation("v"))) == made
     assert kinds(run) == ["OPEN", "COMPLETE", "UNDO"]
 
 
 def test_removing_an_earlier_life_spares_a_later_one_under_the_same_name() -> None:
     run = Run(ONE, FIRST)
     ledger = run.session("A")
-    earlier = run.play(completion.undo(ledger, "1", creation("u")))
+    earlier = run.play(undo(ledger, "1", creation("u")))
     run.play(append(ledger, lambda _: Open("1", "A", "o"), creation("o")))
     run.completes(ledger, "1", "c")
     run.play(completion.remove(ledger, completed_name("1"), "1", earlier))

@@ -17,30 +17,14 @@ A path is relative to the table's root, percent-encoded, or an address of its ow
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = [
-    "ENFORCED",
-    "FOLDERS",
-    "PATTERNS",
-    "RULES",
-    "SIDECARS",
-    "Checkpoint",
-    "Logical",
-    "checkpoint_in",
-    "checksum_of",
-    "classify",
-    "logical",
-    "number_in",
-    "path_of",
-    "vector_of",
-]
 
 FORMAT = "delta"
 FIRST = 0
@@ -66,10 +50,8 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     return Name(path, Role.LOG_ENTRY, FORMAT, table, path, guarded=True, series=series)
 
 
-def number_in(last: str) -> int | None:
-    """Return the number of a commit, by its last component; None for what is none."""
-    match = _COMMIT.fullmatch(last)
-    return match and int(match["n"])
+number_in = partial(number_by, _COMMIT)
+"""Return the number of a commit, by its last component; None for what is none."""
 
 
 _TABLE = (
@@ -107,18 +89,10 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
 
 
 class Logical(NamedTuple):
-    """A file as a transaction sees it: with another deletion vector it is another.
+    """A file as a transaction sees it: with another deletion vector it is another."""
 
-    Attributes
-    ----------
-    path
-        As the log says it.
-    vector
-        What tells its deletion vector from others; empty: it has none.
-    """
-
-    path: str
-    vector: str
+    path: str  # as the log says it
+    vector: str  # what tells its deletion vector from others; empty: it has none
 
 
 class Checkpoint(NamedTuple):

@@ -36,28 +36,10 @@ A name alone doesn't show that: such a table wants a pattern of the user's.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless
-
-__all__ = [
-    "ACTIONS",
-    "BASE_FILE",
-    "ENFORCED",
-    "LOG_FILE",
-    "PATTERNS",
-    "RULES",
-    "History",
-    "Step",
-    "archive_in",
-    "classify",
-    "completed_as",
-    "history_in",
-    "instant_in",
-    "manifest_in",
-    "slices_of",
-    "step_of",
-]
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless, number_by
 
 FORMAT = "hudi"
 ACTIONS = (
@@ -105,28 +87,16 @@ PATTERNS = (
 
 
 class Step(NamedTuple):
-    """What a name is to its instant.
+    """What a name is to its instant."""
 
-    Attributes
-    ----------
-    instant
-        ``T``.
-    action
-        Empty where the name doesn't say it.
-    state
-        ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
-    salt
-        Of a base file, what the mount's option has put into its write token; of an instant, whose it is where
-        each session keeps its own. None: nothing, nobody's.
-    completion
-        ``C``; None where the name doesn't say it.
-    """
-
-    instant: str
-    action: str
+    instant: str  # ``T``
+    action: str  # empty where the name doesn't say it
+    # ``requested``, ``inflight``, ``completed``; of slices ``base`` or ``log``.
     state: Literal["requested", "inflight", "completed", "base", "log"]
+    # Of a base file, what the mount's option has put into its write token; of an instant, whose it is where
+    # each session keeps its own. None: nothing, nobody's.
     salt: str | None = None
-    completion: str | None = None
+    completion: str | None = None  # ``C``; None where the name doesn't say it
 
 
 class History(NamedTuple):
@@ -154,13 +124,7 @@ def step_of(path: str) -> Step | None:
 
 
 def instant_in(last: str) -> Step | None:
-    """Return which step of which instant a name in a timeline's folder is, of any table's; None: of none.
-
-    Parameters
-    ----------
-    last
-        Its last component.
-    """
+    """Return which step of which instant a last component in any table's timeline is; None: of none."""
     match = _KEPT_INSTANT.fullmatch(last)
     if match is None:
         return None
@@ -173,10 +137,8 @@ def completed_as(action: str) -> str:
     return _COMPLETED_AS.get(action, action) or "commit"
 
 
-def manifest_in(last: str) -> int | None:
-    """Return the number of a manifest of the history, by its last component; None for what is none."""
-    match = _MANIFEST.fullmatch(last)
-    return match and int(match["n"])
+manifest_in = partial(number_by, _MANIFEST)
+"""Return the number of a manifest of the history, by its last component; None for what is none."""
 
 
 def history_in(last: str) -> History | None:
@@ -185,10 +147,8 @@ def history_in(last: str) -> History | None:
     return match and History(match["first"], match["last"], int(match["level"]))
 
 
-def archive_in(last: str) -> int | None:
-    """Return the number of a file of the history below table version 8; None for what is none."""
-    match = _ARCHIVE.fullmatch(last)
-    return match and int(match["n"])
+archive_in = partial(number_by, _ARCHIVE)
+"""Return the number of a file of the history below table version 8; None for what is none."""
 
 
 def slices_of(folder: str, instant: str) -> str:

@@ -53,24 +53,6 @@ from putifabsent.shim.formats.hudi import BASE_FILE, LOG_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = [
-    "Block",
-    "Group",
-    "Removed",
-    "Slice",
-    "Write",
-    "blocks",
-    "inputs_of",
-    "is_service",
-    "removed_by",
-    "replaced_by",
-    "rolled_back",
-    "saved_by",
-    "slice_in",
-    "undone_by",
-    "writes_in",
-]
-
 _NONE = ("", "null")
 
 
@@ -82,24 +64,12 @@ class Group(NamedTuple):
 
 
 class Write(NamedTuple):
-    """What a commit wrote of one file group.
-
-    Attributes
-    ----------
-    group
-        Which.
-    last
-        The file, by the last component of its name.
-    more
-        Files beside it: further log files, change data.
-    upon
-        The instant whose slice it goes on with; empty: it begins a file group, or doesn't say.
-    """
+    """What a commit wrote of one file group."""
 
     group: Group
-    last: str
-    more: tuple[str, ...]
-    upon: str
+    last: str  # the file, by the last component of its name
+    more: tuple[str, ...]  # files beside it: further log files, change data
+    upon: str  # the instant whose slice it goes on with; empty: it begins a file group, or doesn't say
 
     @property
     def is_base(self) -> bool:
@@ -113,18 +83,10 @@ class Write(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """What an instant has removed, or was about to.
+    """What an instant has removed, or was about to."""
 
-    Attributes
-    ----------
-    lasts
-        Files, by the last component of their names.
-    partitions
-        Those that went as a whole.
-    """
-
-    lasts: frozenset[str]
-    partitions: frozenset[str]
+    lasts: frozenset[str]  # files, by the last component of their names
+    partitions: frozenset[str]  # those that went as a whole
 
 
 def writes_in(metadata: Mapping[str, Any]) -> list[Write]:
@@ -238,24 +200,12 @@ def _last(path: str) -> str:
 
 
 class Slice(NamedTuple):
-    """A file of a file group.
+    """A file of a file group."""
 
-    Attributes
-    ----------
-    group
-        The file group's id.
-    token
-        The write token; empty where the name has none.
-    instant
-        ``T``.
-    is_log
-        Whether it is a log file; else it is a base file.
-    """
-
-    group: str
-    token: str
-    instant: str
-    is_log: bool
+    group: str  # a file group's id
+    token: str  # of the write; empty where the name has none
+    instant: str  # ``T``
+    is_log: bool  # else it is a base file
 
 
 def slice_in(last: str) -> Slice | None:
@@ -277,18 +227,10 @@ _LONG = struct.Struct(">q")
 
 
 class Block(NamedTuple):
-    """A block of Avro records.
+    """A block of Avro records."""
 
-    Attributes
-    ----------
-    schema
-        Of all of them, in Avro's JSON.
-    records
-        The bytes of each.
-    """
-
-    schema: str
-    records: tuple[bytes, ...]
+    schema: str  # of all of them, in Avro's JSON
+    records: tuple[bytes, ...]  # the bytes of each
 
 
 class _Reader:
@@ -317,10 +259,7 @@ class _Reader:
 def blocks(log: bytes) -> Iterator[Block]:
     """Return the blocks of Avro records in a log file, and pass over those of other kinds.
 
-    Raises
-    ------
-    ValueError
-        It is cut off, or damaged, at the next block.
+    ``ValueError``: it is cut off, or damaged, at the next block.
     """
     data = memoryview(log)
     at = 0
@@ -361,21 +300,10 @@ def _block(reader: _Reader) -> Block | None:
 
 
 def rolled_back(plan: bytes, path: str) -> str | None:
-    """Return the instant that a rollback takes back; None: its plan names none.
+    """Return the instant that ``<R>.rollback.requested`` takes back; None: it names none.
 
-    Parameters
-    ----------
-    plan
-        All bytes of ``<R>.rollback.requested``.
-    path
-        Its name, for errors.
-
-    Raises
-    ------
-    OSError
-        They are no such plan: whoever went on without knowing could remove what another is completing.
-    ConfigError
-        The package that reads it is not installed.
+    ``OSError``: they are no such plan: whoever went on without knowing could remove what another is
+    completing. ``ConfigError``: the package that reads it is not installed.
     """
     try:
         import fastavro

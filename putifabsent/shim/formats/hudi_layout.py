@@ -28,34 +28,15 @@ import re
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Got, Listed
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import instant_in, step_of
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, List
+from putifabsent.shim.requests import Get, List, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from putifabsent.backends.base import Got, Listed
-    from putifabsent.shim.requests import Protocol
-
-__all__ = [
-    "KNOWN",
-    "PROPERTIES",
-    "READ_IN_TURN",
-    "Layout",
-    "completed_by",
-    "is_instant",
-    "is_left",
-    "is_whole",
-    "layout_of",
-    "other_layout",
-    "parsed",
-    "refuse_move",
-    "that_counts",
-    "was_moved",
-]
 
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""
@@ -73,32 +54,18 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Layout(NamedTuple):
-    """Where a timeline lies.
-
-    Attributes
-    ----------
-    name
-        The table's.
-    version
-        The table's.
-    timeline, history
-        Folders, from the table's root.
-    in_levels
-        Whether the history is in levels (:mod:`~putifabsent.shim.formats.hudi`); else it is in log files
-        (:mod:`~putifabsent.shim.formats.hudi_files`).
-    zone
-        In which its instants are written: ``UTC``, or ``LOCAL``, which is that of whoever wrote them.
-    first
-        The version that the table began with, if it says so; else ``version``.
-    """
+    """Where a timeline lies."""
 
     name: str
     version: int
+    # timeline, history: folders, from the table's root.
     timeline: str
     history: str
+    # Whether the history is in levels (:mod:`~putifabsent.shim.formats.hudi`); else it is in log files
+    # (:mod:`~putifabsent.shim.formats.hudi_files`).
     in_levels: bool
-    zone: str
-    first: int
+    zone: str  # in which its instants are written: ``UTC``, or ``LOCAL``, which is that of whoever wrote them
+    first: int  # the version that the table began with, if it says so; else ``version``
 
 
 def parsed(properties: bytes) -> dict[str, str]:
@@ -129,19 +96,9 @@ def that_counts(found: Mapping[str, bytes]) -> str | None:
 
 
 def layout_of(properties: bytes, path: str) -> Layout:
-    """Return where the timeline of a table lies.
+    """Return where the timeline of a table lies, by the bytes of its ``hoodie.properties``.
 
-    Parameters
-    ----------
-    properties
-        All bytes of ``hoodie.properties``.
-    path
-        Its name, for errors.
-
-    Raises
-    ------
-    ConfigError
-        It is of a version that is not known, or doesn't say of which.
+    ``ConfigError``: it is of a version that is not known, or doesn't say of which.
     """
     values = parsed(properties)
     version = values.get("hoodie.table.version", "")
@@ -201,14 +158,8 @@ def was_moved(path: str, undone: Collection[str]) -> Protocol[bool]:
 
     That is in the other layout, where the table has left the name's; or in the same, with another ``C``,
     where it has come back. One request, and a listing where it has not left; two more while the properties
-    are written anew. A listing that shows the name itself says that it was published meanwhile.
-
-    Parameters
-    ----------
-    path
-        The completed name.
-    undone
-        Names that may still be there, and that don't count.
+    are written anew. A listing that shows the name itself says that it was published meanwhile. Names that
+    are ``undone`` may still be there, and don't count.
     """
     folder, instant = path.rpartition("/")[0], completed_by(path)
     properties = yield from _properties(path)
@@ -242,13 +193,9 @@ def is_instant(path: str) -> bool:
 def refuse_move(path: str) -> Protocol[None]:
     """Refuse to bring a name of an instant into the layout that its table, or metadata table, does not have.
 
-    For calls that only an upgrade makes of such names: a rename, or a create that may overwrite.
-    No request for other names; for these one, or three while the properties are written anew.
-
-    Raises
-    ------
-    ConfigError
-        It would be the first step of an upgrade or a downgrade.
+    For calls that only an upgrade makes of such names: a rename, or a create that may overwrite. No request
+    for other names; for these one, or three while the properties are written anew. ``ConfigError``: it would
+    be the first step of an upgrade or a downgrade.
     """
     properties = (yield from _properties(path)) if is_instant(path) else None
     if properties is None or not is_left(path.rpartition("/")[0], properties):

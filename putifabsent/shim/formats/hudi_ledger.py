@@ -25,45 +25,24 @@ import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent
+from putifabsent.backends.base import Absent, Creation, Listed
 from putifabsent.errors import Fenced, Holder, NameTaken
 from putifabsent.shim.formats.hudi import FORMAT, Step, history_in, instant_in, step_of
 from putifabsent.shim.formats.hudi_layout import PROPERTIES, parsed
-from putifabsent.shim.ledger.book import Native
+from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import List, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from putifabsent.backends.base import Creation, Listed
-    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State
     from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
-    from putifabsent.shim.requests import Protocol
-
-__all__ = [
-    "NEWEST",
-    "Asker",
-    "above",
-    "forget_over",
-    "holds_state",
-    "instant_of",
-    "is_completed",
-    "is_pending",
-    "is_plan",
-    "may_show_instants",
-    "properties_of",
-    "rule_for",
-    "step_in",
-    "timeline_in",
-    "version_in",
-]
 
 NEWEST = 9
 """The version of the newest tables."""
@@ -76,29 +55,16 @@ _PROPERTIES = "hoodie.properties"
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who calls.
-
-    Attributes
-    ----------
-    session
-        Its own.
-    token
-        Of the creation, or made for the deletion: the records that it appends are called after it.
-    opened
-        The instants that are known not to be older than the ledger: the session has opened or taken them, or
-        has seen them open in a life that has ended.
-    path
-        The name that is created or deleted, and ``relative`` the same from the ledger's root.
-    frees
-        The instant that the plan in a requested rollback names, or None.
-    """
+    """Who calls."""
 
     session: str
-    token: str
+    token: str  # of the creation, or made for the deletion: the records that it appends are called after it
+    # The instants that are known not to be older than the ledger: the session has opened or taken them, or
+    # has seen them open in a life that has ended.
     opened: AbstractSet[str]
-    path: str
-    relative: str
-    frees: str | None = None
+    path: str  # the name that is created or deleted
+    relative: str  # the same from the ledger's root
+    frees: str | None = None  # the instant that the plan in a requested rollback names, or None
 
     def fenced(self, reason: str) -> Fenced:
         """Return the error for a step that comes too late."""
@@ -108,14 +74,7 @@ class Asker:
 def rule_for(asker: Asker, *, deletes: bool, version: int = NEWEST) -> Rule | None:
     """Return the rule of a call; None: the ledger has nothing to do with it.
 
-    Parameters
-    ----------
-    asker
-        Who calls, about which name.
-    deletes
-        Whether it removes the name; else it creates it, or writes over it.
-    version
-        The table's, from ``hoodie.properties``.
+    It ``deletes`` the name; else it creates it, or writes over it. ``version`` is the table's.
     """
     step = step_of(asker.path)
     if step is None or step.action == _SAVEPOINT:
@@ -316,19 +275,7 @@ _FOLDERS = ("", "/timeline", "/timeline/history")
 def forget_over(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     """Have the arbiter forget the names of instants that are over, but for those that are there.
 
-    Nobody waits for it: it goes with :func:`putifabsent.shim.ledger.pruning.prune`.
-
-    Parameters
-    ----------
-    ledger, creation
-        Of whoever prunes.
-    policy
-        The mount's.
-
-    Returns
-    -------
-    int
-        How many names.
+    Nobody waits for it: it goes with :func:`putifabsent.shim.ledger.pruning.prune`. Returns how many names.
     """
     if isinstance(ledger.arbiter, Native) or ledger.name.format != FORMAT:
         return 0

@@ -28,43 +28,18 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Created, Found, Refused, Written
+from putifabsent.backends.base import Created, Creation, Found, PutOutcome, Refused, Written
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.formats.hudi import FORMAT, step_of
-from putifabsent.shim.ledger.facts import Opened
-from putifabsent.shim.names import Role
+from putifabsent.shim.ledger.facts import Completion, Opened, State
+from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import look
-from putifabsent.shim.requests import Pause, Put
+from putifabsent.shim.requests import Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends.base import Creation, PutOutcome
     from putifabsent.backends.body import Body
-    from putifabsent.shim.ledger.facts import Completion, State
-    from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = [
-    "Kept",
-    "beginning_of",
-    "counting",
-    "is_instant",
-    "is_recorded",
-    "is_settled",
-    "keep",
-    "kept_as",
-    "likeliest",
-    "ordered",
-    "owner_of",
-    "parsed",
-    "recorded",
-    "removable",
-    "salt_of",
-    "salted",
-    "shown",
-    "variants",
-]
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LENGTH = 32
@@ -135,25 +110,11 @@ def likeliest(path: str, owner: Opened | Completion | None) -> list[str]:
 
 
 def counting(path: str, there: Sequence[str], owner: Opened | Completion | None) -> str | None:
-    """Return which of the files under a recorded name counts.
+    """Return which of the files under a recorded name, at least one, counts; None: it can't be known.
 
     The owner's. Where it has none, the plain one, which was written without a salt. Where that is not there
     either, the only one: of a session that another has completed the instant for, or that the ledger has
     forgotten, or that it never knew.
-
-    Parameters
-    ----------
-    path
-        The recorded name.
-    there
-        The :func:`variants` that there are, at least one.
-    owner
-        Of the instant.
-
-    Returns
-    -------
-    str or None
-        None: it can't be known.
     """
     best = next((each for each in likeliest(path, owner) if each in there), None)
     return there[0] if best is None and len(there) == 1 else best
@@ -164,20 +125,10 @@ def removable(path: str, there: Sequence[str], owner: Opened | Completion | None
 
     ``there`` must have been listed before the ledger was read: what a later owner writes is not in it then.
 
-    Parameters
-    ----------
-    path, there, owner
-        As for :func:`counting`.
-    session
-        Of the caller.
-
-    Returns
-    -------
-    list of str
-        While the instant is open: its owner's own, and what sessions have left from which it was taken, for
-        they do not go on with it; of anybody else, its own alone. Later, too, a session removes its own
-        first, where another has completed the instant: it is one that was taken over, and has not heard of
-        it. Else all: a cleaner's, or a rollback's.
+    While the instant is open: its owner's own, and what sessions have left from which it was taken, for they
+    do not go on with it; of anybody else, its own alone. Later, too, a session removes its own first, where
+    another has completed the instant: it is one that was taken over, and has not heard of it. Else all: a
+    cleaner's, or a rollback's.
     """
     own = salted(path, session)
     if isinstance(owner, Opened):
@@ -196,24 +147,12 @@ _KEPT = re.compile(r"(?P<recorded>.*/(?P<t>[0-9]+)[^/~]*)(?:~(?P<salt>[0-9a-f]{3
 
 
 class Kept(NamedTuple):
-    """One session's instant; they sort in the order in which everybody reads them.
+    """One session's instant; they sort in the order in which everybody reads them."""
 
-    Attributes
-    ----------
-    instant
-        ``T``.
-    salt
-        Of the session; empty for one that is older than the option.
-    path
-        Where it lies.
-    recorded
-        What its writer calls it.
-    """
-
-    instant: str
-    salt: str
-    path: str
-    recorded: str
+    instant: str  # ``T``
+    salt: str  # of the session; empty for one that is older than the option
+    path: str  # where it lies
+    recorded: str  # what its writer calls it
 
 
 def is_instant(name: Name) -> bool:
@@ -255,23 +194,10 @@ def shown(kept: Iterable[Kept], session: str) -> dict[str, Kept]:
 
 
 def keep(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-    """Put what nobody else writes: there is nothing to decide.
+    """Put what nobody else writes, where :func:`kept_as` says: there is nothing to decide.
 
-    Parameters
-    ----------
-    name
-        Where it lies: :func:`kept_as`.
-    body, creation
-        As for :func:`putifabsent.shim.create.create`.
-
-    Raises
-    ------
-    NameTaken
-        This session has one of this name already.
-    OutcomeUnknown
-        No answer until the deadline.
-    OSError
-        The store refused, and nothing was written.
+    ``NameTaken``: this session has one of this name already. ``OutcomeUnknown``: no answer until the
+    deadline. ``OSError``: the store refused, and nothing was written.
     """
     seen = yield from look(name.path, name.path, creation.token, "nothing was sent")
     if isinstance(seen, Found):

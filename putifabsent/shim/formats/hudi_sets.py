@@ -21,20 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "NEWCOMER",
-    "OWN",
-    "Inserts",
-    "Part",
-    "WriteSet",
-    "declared",
-    "expected",
-    "is_a_writers",
-    "meet",
-    "planned",
-    "written",
-]
-
 OWN, NEWCOMER = 2, 4
 """So many of its own last commits tell what a session writes next; of who has none, so many of anybody's."""
 
@@ -47,36 +33,18 @@ _IN_NEW_GROUPS = frozenset({"BULK_INSERT", "BULK_INSERT_PREPPED"})
 
 
 class Inserts(Enum):
-    """Where a commit's new rows go.
+    """Where a commit's new rows go."""
 
-    Attributes
-    ----------
-    NONE
-        There are none.
-    NEW
-        Into file groups that it begins.
-    ANY
-        Into file groups that others may take for theirs; or nobody knows.
-    """
-
-    NONE = 0
-    NEW = 1
-    ANY = 2
+    NONE = 0  # there are none
+    NEW = 1  # into file groups that it begins
+    ANY = 2  # into file groups that others may take for theirs; or nobody knows
 
 
 class Part(NamedTuple):
-    """What a commit writes of a partition.
+    """What a commit writes of a partition."""
 
-    Attributes
-    ----------
-    groups
-        File groups; None: it replaces all that there are.
-    inserts
-        Where its new rows go.
-    """
-
-    groups: frozenset[str] | None
-    inserts: Inserts = Inserts.NONE
+    groups: frozenset[str] | None  # None: it replaces all that there are
+    inserts: Inserts = Inserts.NONE  # where its new rows go
 
 
 WriteSet: TypeAlias = "Mapping[str, Part] | None"
@@ -109,14 +77,9 @@ def _meets(one: Part, other: Part) -> bool:
 
 
 def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
-    """Return what ``<T>.inflight`` says that a commit is going to write.
+    """Return what ``<T>.inflight`` says that a commit is going to write; empty, it says nothing.
 
-    Parameters
-    ----------
-    metadata
-        Its content; empty: it says nothing.
-    habit
-        What its session is expected to write: where its inserts go.
+    ``habit`` is what its session is expected to write: where its inserts go.
     """
     operation, stats = _operation(metadata), _stats(metadata)
     if stats is None:
@@ -170,14 +133,10 @@ def is_a_writers(metadata: Mapping[str, Any]) -> bool:
 
 
 def expected(last: Sequence[WriteSet]) -> WriteSet:
-    """Return what a session is expected to write next.
+    """Return what a session is expected to write next, by its last commits, at most ``OWN``.
 
-    Parameters
-    ----------
-    last
-        Its last commits, at most ``OWN``; of who has none, the table's, at most ``NEWCOMER``. Where more than
-        one of them has put rows into a partition, and each into new file groups, so will the next: the small
-        ones that there were were not taken.
+    Of who has none, by the table's, at most ``NEWCOMER``. Where more than one of them has put rows into a
+    partition, and each into new file groups, so will the next: the small ones that there were were not taken.
     """
     if not last or any(each is None for each in last):
         return None

@@ -23,8 +23,6 @@ from putifabsent.shim.formats.hudi import completed_as, instant_in
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["STEPS", "Fault", "Finding", "Seen", "State", "check", "fault_of", "finding_beside", "is_moved"]
-
 _SAVEPOINT = "savepoint"
 _UNDOING = ("restore", "rollback")
 
@@ -58,68 +56,33 @@ STEPS: frozenset[tuple[State | None, State | None]] = frozenset(
 
 
 class Fault(str, Enum):
-    """What is wrong with a step.
+    """What is wrong with a step."""
 
-    ===============  ==========================================================================
-    ``unrequested``  it begins in the middle: nobody has requested it
-    ``skipped``      it is completed, and was never inflight
-    ``repeated``     requested or completed once more, as it was already
-    ``reopened``     it was completed, and goes on, without a rollback or restore under way
-    ``changed``      it has become another action's
-    ``backwards``    it was completed before it was requested, by its own times
-    ===============  ==========================================================================
-    """
-
-    UNREQUESTED = "unrequested"
-    SKIPPED = "skipped"
-    REPEATED = "repeated"
-    REOPENED = "reopened"
-    CHANGED = "changed"
-    BACKWARDS = "backwards"
+    UNREQUESTED = "unrequested"  # it begins in the middle: nobody has requested it
+    SKIPPED = "skipped"  # it is completed, and was never inflight
+    REPEATED = "repeated"  # requested or completed once more, as it was already
+    REOPENED = "reopened"  # it was completed, and goes on, without a rollback or restore under way
+    CHANGED = "changed"  # it has become another action's
+    BACKWARDS = "backwards"  # it was completed before it was requested, by its own times
 
 
 class Seen(NamedTuple):
-    """An instant in a state, as somebody has seen it; in the order in which it was seen.
+    """An instant in a state, as somebody has seen it; in the order in which it was seen."""
 
-    Attributes
-    ----------
-    time
-        ``T``.
-    action
-        As the name calls it; empty where it doesn't say.
-    state
-        None: it is gone.
-    salt
-        Whose it is, where each session keeps its own.
-    completion
-        ``C``; None where it isn't known.
-    by
-        Who has taken the step, for reports; it may be anybody.
-    name
-        For reports.
-    """
-
-    time: str
-    action: str
-    state: State | None
-    salt: str = ""
-    completion: str | None = None
-    by: str = ""
-    name: str = ""
+    time: str  # ``T``
+    action: str  # as the name calls it; empty where it doesn't say
+    state: State | None  # None: it is gone
+    salt: str = ""  # whose it is, where each session keeps its own
+    completion: str | None = None  # ``C``; None where it isn't known
+    by: str = ""  # who has taken the step, for reports; it may be anybody
+    name: str = ""  # for reports
 
 
 class Finding(NamedTuple):
-    """A step that is not valid.
+    """A step that is not valid."""
 
-    Attributes
-    ----------
-    fault
-        What is wrong with it.
-    before, after
-        As the instant was seen before the step, if ever, and after it.
-    """
-
-    fault: Fault
+    fault: Fault  # what is wrong with it
+    # before, after: as the instant was seen before the step, if ever, and after it.
     before: Seen | None
     after: Seen
 
@@ -131,16 +94,9 @@ class Finding(NamedTuple):
 def fault_of(
     before: State | None, after: State | None, action: str, *, undoing: bool = False
 ) -> Fault | None:
-    """Return what is wrong with a step; None: it is valid.
+    """Return what is wrong with a step of an action's instant; None: it is valid.
 
-    Parameters
-    ----------
-    before, after
-        None: ``[]``.
-    action
-        The instant's.
-    undoing
-        Whether a rollback or a restore is under way in the table.
+    A state that is None is ``[]``. ``undoing``: a rollback or a restore is under way in the table.
     """
     if (before, after) in STEPS:
         return None
@@ -157,13 +113,9 @@ def fault_of(
 def check(sequence: Iterable[Seen]) -> list[Finding]:
     """Return which steps of a sequence are not valid. The sequence may mix the steps of many instants.
 
-    A savepoint of ``T`` goes its own way beside the commit that it saves.
-
-    Parameters
-    ----------
-    sequence
-        In the order in which they were seen. Somebody who looks now and then has to say what came between:
-        a name that is there shows that the states before it were.
+    A savepoint of ``T`` goes its own way beside the commit that it saves. Steps come in the order in which
+    they were seen. Somebody who looks now and then has to say what came between: a name that is there shows
+    that the states before it were.
     """
     findings = []
     last: dict[tuple[str, str, bool], Seen] = {}
@@ -189,14 +141,8 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
     """Return why an instant may not get a name, beside the names that are there; None: it may.
 
     Its times are not compared: writers' clocks differ, and a table's own zone may put them back in autumn.
-
-    Parameters
-    ----------
-    there
-        The last components of what is in the timeline's folder. Those of other instants only tell whether a
-        rollback or a restore is under way.
-    last
-        The name's. One that is no instant's may always be.
+    Names are last components in the timeline's folder. Those of other instants only tell whether a rollback
+    or a restore is under way; one that is no instant's may always be.
     """
     after = _seen(last)
     if after is None:
@@ -214,14 +160,8 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
 def is_moved(elsewhere: Iterable[str], last: str) -> bool:
     """Whether an instant's name goes from one layout of its table to another, which is no step of it.
 
-    An upgrade and a downgrade move all names, the completed ones perhaps first.
-
-    Parameters
-    ----------
-    elsewhere
-        The last components of what is in the other layout's folder.
-    last
-        The name's.
+    An upgrade and a downgrade move all names, the completed ones perhaps first. ``elsewhere`` are the last
+    components of what is in the other layout's folder.
     """
     after = _seen(last)
     beside = [seen for seen in map(_seen, elsewhere) if seen is not None]

@@ -28,30 +28,13 @@ import gzip
 import json
 import re
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = [
-    "ENFORCED",
-    "FOLDERS",
-    "PATTERNS",
-    "RULES",
-    "Content",
-    "Manifest",
-    "classify",
-    "content_of",
-    "hint_in",
-    "is_metadata",
-    "manifest_of",
-    "metadata_of",
-    "number_in",
-    "plain",
-    "rank_in",
-]
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -92,10 +75,8 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     )
 
 
-def number_in(last: str) -> int | None:
-    """Return the number of path-based metadata, by its last component; None for what is none."""
-    match = _VERSION.fullmatch(last)
-    return match and int(match["n"])
+number_in = partial(number_by, _VERSION)
+"""Return the number of path-based metadata, by its last component; None for what is none."""
 
 
 def rank_in(last: str) -> int:
@@ -159,50 +140,25 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
 
 
 class Manifest(NamedTuple):
-    """A line of a manifest list.
+    """A line of a manifest list."""
 
-    Attributes
-    ----------
-    path
-        The manifest's address.
-    deletes
-        Whether it is of delete files; else it is of data files.
-    snapshot
-        That wrote it.
-    """
-
-    path: str
-    deletes: bool
-    snapshot: int | None
+    path: str  # an address
+    deletes: bool  # whether it is of delete files; else it is of data files
+    snapshot: int | None  # that wrote it
 
 
 class Content(NamedTuple):
-    """A line of a manifest.
+    """A line of a manifest."""
 
-    Attributes
-    ----------
-    path
-        The file's address.
-    added, live
-        Whether this manifest's snapshot added it, and whether the table has it.
-    about
-        Of a delete file: the one data file that it is for; None: it may be for several.
-    """
-
-    path: str
+    path: str  # an address
+    # added, live: whether this manifest's snapshot added it, and whether the table has it.
     added: bool
     live: bool
-    about: str | None
+    about: str | None  # of a delete file: the one data file that it is for; None: it may be for several
 
 
 def metadata_of(written: bytes) -> dict[str, Any]:
-    """Return what a metadata file says.
-
-    Raises
-    ------
-    ValueError
-        It is torn, or none.
-    """
+    """Return what a metadata file says; ``ValueError``: it is torn, or none."""
     try:
         found = json.loads(gzip.decompress(written) if written.startswith(b"\x1f\x8b") else written)
     except (EOFError, OSError, zlib.error) as error:

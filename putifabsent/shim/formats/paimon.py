@@ -38,32 +38,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = [
-    "ENFORCED",
-    "FOLDER",
-    "FOLDERS",
-    "PATTERNS",
-    "RULES",
-    "Entry",
-    "File",
-    "Index",
-    "Vector",
-    "bitmap_in",
-    "classify",
-    "entry_of",
-    "folder_of",
-    "goes_by_sequence",
-    "index_of",
-    "live",
-    "number_in",
-    "partitioned_by",
-    "table_of",
-]
 
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
@@ -109,17 +87,8 @@ def classify(path: str, folder: str, last: str) -> Name | None:
 
 
 def number_in(kind: str, last: str) -> int | None:
-    """Return the number of a file; None for what is none of its kind.
-
-    Parameters
-    ----------
-    kind
-        The folder that it lies in: ``snapshot``, ``schema`` or ``changelog``.
-    last
-        Its last component.
-    """
-    match = _KINDS[kind][0].fullmatch(last)
-    return match and int(match["n"])
+    """Return the number of a file in ``snapshot``, ``schema`` or ``changelog``; None: it has none."""
+    return number_by(_KINDS[kind][0], last)
 
 
 def table_of(root: str) -> str:
@@ -172,87 +141,45 @@ _ADD = 0
 
 
 class File(NamedTuple):
-    """A data file in a state: compaction may lift one to a higher level as it is.
-
-    Attributes
-    ----------
-    level
-        Where it is.
-    name
-        Its own; a UUID in it makes it unique, whatever partition and bucket it is in.
-    """
+    """A data file in a state: compaction may lift one to a higher level as it is."""
 
     level: int
-    name: str
+    name: str  # a UUID in it makes it unique, whatever partition and bucket it is in
 
 
 class Entry(NamedTuple):
-    """A line of a manifest.
+    """A line of a manifest."""
 
-    Attributes
-    ----------
-    adds
-        Whether it adds the file; else it deletes it.
-    file
-        Which.
-    more
-        Files that go with it.
-    elsewhere
-        Whether it lies outside the table.
-    partition, bucket
-        Where it lies: the values of the partition's columns as a binary row, and the bucket's number.
-    sequences
-        Of its rows, the lowest and the highest; a writer numbers them on from those that it has seen. None:
-        it does not say.
-    """
-
-    adds: bool
+    adds: bool  # else it deletes the file
     file: File
-    more: tuple[str, ...]
-    elsewhere: bool
+    more: tuple[str, ...]  # files that go with it
+    elsewhere: bool  # whether it lies outside the table
+    # partition, bucket: where it lies: the values of the partition's columns as a binary row, and the
+    # bucket's number.
     partition: bytes
     bucket: int
+    # Of its rows, the lowest and the highest; a writer numbers them on from those that it has seen. None: it
+    # does not say.
     sequences: tuple[int, int] | None
 
 
 class Vector(NamedTuple):
-    """Where the deletion vector of a data file lies.
-
-    Attributes
-    ----------
-    file
-        The data file.
-    index_file
-        What the vector is in.
-    offset, length
-        Bytes; ``length`` without the four before it that repeat it.
-    cardinality
-        How many rows are deleted; None: it doesn't say.
-    """
+    """Where the deletion vector of a data file lies."""
 
     file: str
     index_file: str
+    # offset, length: bytes; ``length`` without the four before it that repeat it.
     offset: int
     length: int
-    cardinality: int | None
+    cardinality: int | None  # how many rows are deleted; None: it doesn't say
 
 
 class Index(NamedTuple):
-    """A line of an index manifest.
-
-    Attributes
-    ----------
-    name
-        The index file's.
-    vectors
-        The deletion vectors in it.
-    elsewhere
-        Whether it lies outside the table.
-    """
+    """A line of an index manifest."""
 
     name: str
     vectors: tuple[Vector, ...]
-    elsewhere: bool
+    elsewhere: bool  # whether it lies outside the table
 
 
 def entry_of(record: Mapping[str, Any]) -> Entry:
@@ -316,12 +243,8 @@ _HEADER = 8
 def bitmap_in(vector: bytes) -> bytes | None:
     """Return the Roaring bitmap in a deletion vector; None: it is of another kind.
 
-    Parameters
-    ----------
-    vector
-        From its offset on: four bytes of length, four of the kind, and the bitmap of the rows it deletes.
-
-    Source: ``BitmapDeletionVector`` of Paimon.
+    From the vector's offset on: four bytes of length, four of the kind, and the bitmap of the rows it
+    deletes. Source: ``BitmapDeletionVector`` of Paimon.
     """
     return vector[_HEADER:] if int.from_bytes(vector[4:_HEADER], "big") == _MAGIC else None
 
@@ -351,13 +274,9 @@ def partitioned_by(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | N
 def folder_of(entry: Entry, columns: Sequence[tuple[str, str]]) -> str | None:
     """Return where a data file lies, from the table's root; None: that is not known.
 
-    Parameters
-    ----------
-    columns
-        The partition's: see :func:`partitioned_by`. Of other types than whole numbers and texts, how they
-        are written depends on the writer, as it does of characters that paths keep for themselves.
-
-    Source: ``FileStorePathFactory``, ``PartitionPathUtils`` and ``BinaryRow`` of Paimon 1.2.
+    Of columns (:func:`partitioned_by`) of other types than whole numbers and texts, how they are written
+    depends on the writer, as it does of characters that paths keep for themselves. Source:
+    ``FileStorePathFactory``, ``PartitionPathUtils`` and ``BinaryRow`` of Paimon 1.2.
     """
     if entry.bucket < 0:
         return None

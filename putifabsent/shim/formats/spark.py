@@ -26,15 +26,13 @@ import re
 
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ENFORCED", "FOLDERS", "LASTS", "PATTERNS", "RULES", "classify"]
-
 FORMAT = "spark"
 FIRST = 0
 FOLDERS = frozenset({"offsets", "commits", "_spark_metadata"})
 LASTS = frozenset({"metadata"})
 
 _BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})")
-_FILE_BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})(?P<compact>\.compact)?")
+_FILE_BATCH = re.compile(r"(?P<n>0|[1-9][0-9]{0,18})(?:\.compact)?")
 PATTERNS = (
     rf".*/(?:offsets|commits)/{_BATCH.pattern}",
     rf".*/(?:_spark_metadata|sources/[^/]+)/{_FILE_BATCH.pattern}",
@@ -50,58 +48,35 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     if not inside:
         return None
     if log == "_spark_metadata":
-        return _file_entry(path, folder, last, root, ())
+        return _entry(path, folder, last, root, (), of_files=True)
     if log == "offsets":
-        return _entry(path, folder, last, root, f"{root}/metadata")
+        return _entry(path, folder, last, root, (f"{root}/metadata",))
     if log == "commits":
-        return _entry(path, folder, last, root, f"{root}/offsets")
+        return _entry(path, folder, last, root, (f"{root}/offsets",))
     if root.endswith("/sources"):
         root = root[: -len("/sources")]
-        return _file_entry(path, folder, last, root, (f"{root}/metadata",))
+        return _entry(path, folder, last, root, (f"{root}/metadata",), of_files=True)
     return None
 
 
-def _entry(path: str, folder: str, last: str, root: str, evidence: str) -> Name | None:
-    match = _BATCH.fullmatch(last)
+def _entry(
+    path: str, folder: str, last: str, root: str, evidence: tuple[str, ...], *, of_files: bool = False
+) -> Name | None:
+    pattern = _FILE_BATCH if of_files else _BATCH
+    match = pattern.fullmatch(last)
     if match is None:
         return None
     number = int(match["n"])
-    before = (f"{folder}/{number - 1}",) if number > FIRST else ()
-    return Name(
-        path,
-        Role.LOG_ENTRY,
-        FORMAT,
-        root,
-        path,
-        guarded=True,
-        evidence=(evidence,),
-        # Under asynchronous progress tracking, only some batches are logged.
-        series=Series(number, FIRST, before, _BATCH, has_gaps=True),
-    )
-
-
-def _file_entry(path: str, folder: str, last: str, root: str, evidence: tuple[str, ...]) -> Name | None:
-    match = _FILE_BATCH.fullmatch(last)
-    if match is None:
-        return None
-    number = int(match["n"])
-    plain = f"{folder}/{number}"
-    before = f"{folder}/{number - 1}"
-    predecessors = (before, f"{before}.compact") if number > FIRST else ()
-    # A sink logs every batch; what a source counts is its own business.
-    series = Series(number, FIRST, predecessors, _FILE_BATCH, has_gaps=bool(evidence))
-    return Name(
-        path,
-        Role.LOG_ENTRY,
-        FORMAT,
-        root,
-        plain,
-        guarded=True,
-        evidence=evidence,
-        aliases=(plain if match["compact"] else f"{plain}.compact",),
-        series=series,
-        rank=0 if match["compact"] else 1,
-    )
+    plain, before = f"{folder}/{number}", f"{folder}/{number - 1}"
+    predecessors = ((before, f"{before}.compact") if of_files else (before,)) if number > FIRST else ()
+    # A sink logs every batch. Under asynchronous progress tracking, a query logs only some; and what a source
+    # counts is its own business.
+    series = Series(number, FIRST, predecessors, pattern, has_gaps=bool(evidence))
+    name = Name(path, Role.LOG_ENTRY, FORMAT, root, plain, guarded=True, evidence=evidence, series=series)
+    if not of_files:
+        return name
+    is_compact = path != plain
+    return name._replace(aliases=(plain if is_compact else f"{plain}.compact",), rank=0 if is_compact else 1)
 
 
 _TABLE = (

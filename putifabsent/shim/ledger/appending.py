@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
-from putifabsent.shim.ledger.records import Checkpoint, Move, encode, fold
-from putifabsent.shim.requests import Pause
+from putifabsent.shim.ledger.records import Checkpoint, Move, Record, encode, fold
+from putifabsent.shim.requests import Pause, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +29,9 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import State
-    from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.requests import Protocol
 
     Draft: TypeAlias = Callable[[State], Record | None]
     """Says what to append after a state; None: nothing. It may raise why it can't be."""
-
-__all__ = ["append"]
 
 _UNWAITED = 3
 """So many numbers are lost before it backs off."""
@@ -50,24 +46,11 @@ def append(
 ) -> Protocol[int | None]:
     """Append what ``draft`` says, after all that is there.
 
-    Two requests where nobody else has appended since this session last read: create, list.
-
-    Parameters
-    ----------
-    ledger
-        What the session knows; it knows more afterwards.
-    draft
-        Is called anew after whatever is read on the way.
-    creation
-        Its token makes the record its own, and is no other record's. Once it counts, the same call again
-        returns the same number.
-    first
-        What must be done about a state before a record follows on it.
-
-    Returns
-    -------
-    int or None
-        The record's number; None where ``draft`` wants nothing of the table's present state.
+    Two requests where nobody else has appended since this session last read: create, list. The draft is
+    called anew after whatever is read on the way. The creation's token makes the record its own, and is no
+    other record's: once it counts, the same call again returns the same number. ``first`` does what must be
+    done about a state before a record follows on it. None: ``draft`` wants nothing of the table's present
+    state.
 
     Raises
     ------

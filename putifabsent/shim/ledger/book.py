@@ -28,27 +28,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
-from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, decode, fold, life_in, marker_of
+from putifabsent.shim.ledger.facts import State, TurnName
+from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, Line, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Pause, Publish, Put
+from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed, PutOutcome
-    from putifabsent.backends.body import Body
     from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.ledger.facts import TurnName
-    from putifabsent.shim.ledger.records import Line
     from putifabsent.shim.listing_overlay import Sighting
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["HalfRemoved", "Lane", "Ledger", "Native", "Watched", "by_life", "is_marker", "record_at"]
 
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2
@@ -66,15 +60,9 @@ class HalfRemoved(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """The store itself decides about records; the rest of an arbiter's contract, no ledger asks for.
+    """The store itself decides about records; the rest of an arbiter's contract, no ledger asks for."""
 
-    Attributes
-    ----------
-    largest_put
-        ``Store.largest_put``.
-    """
-
-    largest_put: int
+    largest_put: int  # ``Store.largest_put``
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """One request, and one look more where the number is taken."""
@@ -95,18 +83,10 @@ class Native:
 
 @dataclass(slots=True)
 class Lane:
-    """One appender: it appends one record after the other, and is used no more by who was interrupted.
+    """One appender: it appends one record after the other, and is used no more by who was interrupted."""
 
-    Attributes
-    ----------
-    name
-        A UUID.
-    lives
-        So many lives it has tried to begin.
-    """
-
-    name: str
-    lives: int = 0
+    name: str  # a UUID
+    lives: int = 0  # so many lives it has tried to begin
 
     def life(self) -> str:
         """Return the name of another life: one that nobody has named before."""
@@ -115,21 +95,11 @@ class Lane:
 
 
 class Watched(NamedTuple):
-    """A turn as somebody else has seen it.
-
-    Attributes
-    ----------
-    turn
-        Which one.
-    beat
-        Its last beat; None: it has shown none.
-    since
-        By the watcher's own clock, when this was seen first.
-    """
+    """A turn as somebody else has seen it."""
 
     turn: TurnName
-    beat: bytes | None
-    since: float
+    beat: bytes | None  # its last beat; None: it has shown none
+    since: float  # by the watcher's own clock, when this was seen first
 
 
 @dataclass(slots=True)
@@ -137,67 +107,33 @@ class Ledger:
     """What one session knows of a table's ledger. It is a cache: without it everything is read again.
 
     It is for one protocol at a time; threads take turns with it, or have one each.
-
-    Attributes
-    ----------
-    name
-        Any name of the table, which shows its root.
-    session
-        One process's life of a writer: a UUID that is made when the process begins.
-    lane
-        What it appends by; no two protocols at a time have the same.
-    arbiter
-        Who decides about records: the mount's.
-    publishes
-        Whether it publishes the records that it reads and that no listing shows: a writer does, and a reader,
-        who may have no right to, does not.
-    agrees
-        Finds out whether all mounts of the table let that arbiter decide; run when another life was begun.
-    state
-        What the records come to, as far as they were read.
-    opened
-        The instants that this session has opened or taken, and all that were open when a life has ended:
-        none of them is older than the ledger.
-    listed
-        The highest number that a listing has shown.
-    behind
-        How many objects the last listing has shown that pruning would remove.
-    published
-        The token of a completion that is known to be under its plain name, or to have been moved from there.
-    watched
-        The turn that this session waits for.
-    waited_for
-        What it waits for before it begins an instant, in words.
-    marker
-        The tag by which listings show the marker of the life that was read.
-    shown
-        The tags by which the last listing has shown records.
-    begun
-        The number that the life has begun with: its first record has the next one.
-    ended
-        How many lives this session has seen the end of.
-    agreed
-        After how many of them it has checked that all mounts agree.
     """
 
-    name: Name
-    session: str
-    arbiter: Native | Arbiter
-    lane: Lane
+    name: Name  # any name of the table, which shows its root
+    session: str  # one process's life of a writer: a UUID that is made when the process begins
+    arbiter: Native | Arbiter  # who decides about records: the mount's
+    lane: Lane  # what it appends by; no two protocols at a time have the same
+    # Whether it publishes the records that it reads and that no listing shows: a writer does, and a reader,
+    # who may have no right to, does not.
     publishes: bool = False
+    # Finds out whether all mounts of the table let that arbiter decide; run when another life was begun.
     agrees: Callable[[], Protocol[None]] | None = None
-    state: State = field(default_factory=State)
+    state: State = field(default_factory=State)  # what the records come to, as far as they were read
+    # The instants that this session has opened or taken, and all that were open when a life has ended: none
+    # of them is older than the ledger.
     opened: set[str] = field(default_factory=set)
-    listed: int = 0
-    behind: int = 0
+    listed: int = 0  # the highest number that a listing has shown
+    behind: int = 0  # how many objects the last listing has shown that pruning would remove
+    # The token of a completion that is known to be under its plain name, or to have been moved from there.
     published: str | None = None
-    watched: Watched | None = None
-    waited_for: Sequence[str] = ()
-    marker: str | None = None
+    watched: Watched | None = None  # by this session, which waits for it
+    waited_for: Sequence[str] = ()  # what it waits for before it begins an instant, in words
+    marker: str | None = None  # the tag by which listings show the marker of the life that was read
+    # The tags by which the last listing has shown records.
     shown: Mapping[str, str | None] = field(default_factory=dict)
-    begun: int = 0
-    ended: int = 0
-    agreed: int = 0
+    begun: int = 0  # the number that the life has begun with: its first record has the next one
+    ended: int = 0  # how many lives this session has seen the end of
+    agreed: int = 0  # after how many of them it has checked that all mounts agree
 
     @property
     def age(self) -> tuple[int, int]:
@@ -259,13 +195,9 @@ class Ledger:
     def numbers(self, creation: Creation) -> Protocol[set[int]]:
         """List the records of the table's present life.
 
-        Where that is another than was read, all that was known is forgotten. One request; some more where
-        the marker is not the one of the last listing.
-
-        Raises
-        ------
-        HalfRemoved
-            The ledger is there and its records are not: somebody has removed the table half.
+        Where that is another than was read, all that was known is forgotten. One request; some more where the
+        marker is not the one of the last listing. ``HalfRemoved``: the ledger is there and its records are
+        not: somebody has removed the table half.
         """
         before = self.shown
         found, life = yield from self._present(creation)
@@ -400,18 +332,10 @@ class Ledger:
     ) -> Protocol[Line | None]:
         """Read one record; None: it is not there (any more).
 
-        Parameters
-        ----------
-        number
-            Which.
-        creation
-            Of whoever looks.
-        is_decided
-            Whether it is known to be decided: it was read before, or one above it is there.
-        is_listed
-            Whether a listing has shown it. Else its creator may have died before it was published, and a
-            writer does that for it, as well as it can be done: a ballot that somebody begins and leaves
-            above it would keep readers from proving it, and its copy is a proof.
+        ``is_decided``: it was read before, or one above it is there. Where no listing has shown it, its
+        creator may have died before it was published, and a writer does that for it, as well as it can be
+        done: a ballot that somebody begins and leaves above it would keep readers from proving it, and its
+        copy is a proof.
         """
         name = self.record(number)
         found = yield from self.arbiter.find(name, creation, helps=False, is_decided=is_decided)
@@ -425,22 +349,11 @@ class Ledger:
         return decode(got.data, name.path)
 
     def look(self, creation: Creation, *, is_again: bool = False) -> Protocol[bool]:
-        """Read what is new.
+        """Read what is new; return whether nothing was: then the state was the table's when this look began.
 
-        Parameters
-        ----------
-        creation
-            Of whoever looks.
-        is_again
-            Whether the state as the last look left it will do: then what others have appended since is not
-            read, unless a checkpoint is among it.
-
-        Returns
-        -------
-        bool
-            Whether nothing was: then the state was the table's when this look began. One that has read
-            something can't say so; a record that it has read may have been one that comes too late, of
-            a number behind a checkpoint that came meanwhile.
+        One that has read something can't say so; a record that it has read may have been one that comes too
+        late, of a number behind a checkpoint that came meanwhile. ``is_again``: the state as the last look
+        left it will do; then what others have appended since is not read, unless a checkpoint is among it.
         """
         ended = self.ended
         numbers = yield from self.numbers(creation)
@@ -538,12 +451,7 @@ class Ledger:
         """Return the records of lives that are over, which nobody reads any more.
 
         The marker is read after they were listed: a life that a listing shows, and that is not the marker's
-        then, has ended before.
-
-        Parameters
-        ----------
-        known
-            More records, listed before, or known to the arbiter then.
+        then, has ended before. ``known`` are more records, listed before, or known to the arbiter then.
         """
         listed: Listed = yield from read(List(self.folder))
         found = by_life(each.name for each in listed.entries)

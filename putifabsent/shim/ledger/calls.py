@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -26,33 +26,16 @@ from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown
 from putifabsent.shim.formats.hudi_layout import completed_by
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.completion import complete, remove
-from putifabsent.shim.ledger.facts import Completion, State
+from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
     from collections.abc import Set as AbstractSet
 
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Completion, TurnName
     from putifabsent.shim.requests import Protocol
-
-__all__ = [
-    "Append",
-    "ByName",
-    "Commit",
-    "Remove",
-    "Rule",
-    "Todo",
-    "View",
-    "create",
-    "decide",
-    "delete",
-    "shown",
-    "view",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +47,9 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """Go on by the name alone.
+    """Go on by the name alone."""
 
-    Attributes
-    ----------
-    cached
-        Whether a state that was read earlier may say so.
-    """
-
-    cached: bool = False
+    cached: bool = False  # whether a state that was read earlier may say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +59,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a completion that is over: its body, then its name.
+    """Remove a completion that is over: its body, then its name."""
 
-    Attributes
-    ----------
-    instant
-        What it has completed.
-    made
-        The completion; None: its record is forgotten, and the plain name tells where the body is.
-    """
-
-    instant: str
+    instant: str  # what it has completed
+    # The completion; None: its record is forgotten, and the plain name tells where the body is.
     made: Completion | None
 
 
@@ -105,14 +75,8 @@ def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
     """Append what a rule wants, until it wants no record more; return what is to be done then.
 
     No request, where the rule wants none and trusts what was read earlier. Else it is called on what was
-    listed after the call began.
-
-    Raises
-    ------
-    Fenced, NameTaken
-        What the rule says.
-    OutcomeUnknown, OSError
-        As for :func:`~putifabsent.shim.ledger.appending.append`.
+    listed after the call began. Raises what the rule does, and as
+    :func:`~putifabsent.shim.ledger.appending.append`.
     """
     while True:
         todo: Todo | None = None
@@ -146,25 +110,11 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     turn: TurnName | None,
     largest_publish: int,
 ) -> Protocol[Created]:
-    """Create a name of an instant.
+    """Create a name of an instant, after its format's rule for this call.
 
-    Parameters
-    ----------
-    ledger
-        What the session knows.
-    rule
-        Of the format, for this call.
-    path, instant, body, creation, turn, largest_publish
-        As for :func:`~putifabsent.shim.ledger.completion.complete`.
-    by_name
-        Creates it by its name alone, or puts it, where that is all that is wanted.
-
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name, or the instant.
-    Fenced, OutcomeUnknown, OSError
-        As for :func:`~putifabsent.shim.ledger.completion.complete`.
+    ``by_name`` creates it by its name alone, or puts it, where that is all that is wanted. ``NameTaken``:
+    another creation holds the name, or the instant. All else as for
+    :func:`~putifabsent.shim.ledger.completion.complete`.
     """
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if isinstance(todo, Commit):
@@ -197,22 +147,8 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
 def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protocol[bool]:
     """Remove a name of an instant, or allow that one of its slices is removed.
 
-    Parameters
-    ----------
-    ledger, rule, path, creation
-        As for :func:`create`.
-
-    Returns
-    -------
-    bool
-        Whether it is removed; False: it goes by its name alone, which is left to the caller.
-
-    Raises
-    ------
-    Fenced
-        It is not this session's to remove.
-    OutcomeUnknown, OSError
-        It may still be there.
+    False: it goes by its name alone, which is left to the caller. ``Fenced``: it is not this session's to
+    remove. ``OutcomeUnknown``, ``OSError``: it may still be there.
     """
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if not isinstance(todo, Remove):
@@ -245,27 +181,16 @@ def _draft(rule: Rule, token: str) -> Callable[[State], Record | None]:
 
 
 class View(NamedTuple):
-    """What a ledger says of the names in a folder.
+    """What a ledger says of the names in a folder."""
 
-    Attributes
-    ----------
-    folder
-        Full, without a slash at its end.
-    late
-        Names that are decided, and may not be published yet, with the keys of their bytes.
-    published
-        Names that are decided, and were published before the last one was decided; in that order.
-    undone
-        Names that may still be there, and don't count.
-    instants
-        Those that a rollback has undone and is not done with: no completed name of theirs counts, whichever
-        the table has given them.
-    """
-
-    folder: str
+    folder: str  # full, without a slash at its end
+    # Names that are decided, and may not be published yet, with the keys of their bytes.
     late: Mapping[str, str]
+    # Names that are decided, and were published before the last one was decided; in that order.
     published: tuple[str, ...]
-    undone: frozenset[str]
+    undone: frozenset[str]  # names that may still be there, and don't count
+    # Those that a rollback has undone and is not done with: no completed name of theirs counts, whichever the
+    # table has given them.
     instants: frozenset[str]
 
     def lacks(self, paths: Collection[str]) -> bool:
@@ -285,15 +210,7 @@ class View(NamedTuple):
 
 
 def view(ledger: Ledger, folder: str) -> View:
-    """Return what is known of a folder.
-
-    Parameters
-    ----------
-    ledger
-        What was read before the folder is listed.
-    folder
-        Full, without a slash at its end.
-    """
+    """Return what is known of a folder (without a slash at its end), read before that is listed."""
     latest: dict[str, Completion] = {}
     for each in sorted(ledger.state.completions.values(), key=lambda each: each.number):
         latest[ledger.path(each.name)] = each
@@ -311,10 +228,3 @@ def view(ledger: Ledger, folder: str) -> View:
             if each.frees in undone and state.completed(each.frees) is None
         ),
     )
-
-
-def shown(ledger: Ledger, folder: str, paths: Collection[str]) -> list[str]:
-    """Return the names in a folder, of which the plain ones are ``paths``; parameters as for :func:`view`."""
-    known = view(ledger, folder)
-    every = {*paths, *known.late}
-    return sorted(every - known.hidden(every))

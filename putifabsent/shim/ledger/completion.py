@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from functools import partial
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from, unknown_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.records import Complete, Undo
+from putifabsent.shim.ledger.records import Complete, Record
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Both, Head, Pause, Publish, Put
+from putifabsent.shim.requests import Both, Head, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State, TurnName
-    from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["complete", "remove", "resolve", "settle", "undo"]
 
 
 def complete(
@@ -47,24 +44,9 @@ def complete(
     """Commit an instant: bring its completed name into being, at most once for all of its names.
 
     Five requests in four round trips, where this session has published the completion before: the body and a
-    look at the plain name, the record, the listing, the copy.
-
-    Parameters
-    ----------
-    ledger
-        What the session knows.
-    path
-        The completed name.
-    instant
-        What it completes.
-    body
-        The bytes; they must stay readable until the protocol ends.
-    creation
-        Its token decides "was it me?", now and in :func:`resolve`.
-    turn
-        The turn in which this is done; None: without one.
-    largest_publish
-        More bytes than this the store can't copy.
+    look at the plain name, the record, the listing, the copy. The creation's token decides "was it me?", now
+    and in :func:`resolve`. ``turn`` is the one in which this is done; more bytes than ``largest_publish`` the
+    store can't copy.
 
     Raises
     ------
@@ -103,51 +85,15 @@ def complete(
 
 def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
     """Publish what is completed and not published: a dead writer has left it."""
-    state = yield from ledger.current(creation)
-    yield from _settling(ledger, creation)(state)
-
-
-def undo(ledger: Ledger, instant: str, creation: Creation) -> Protocol[Completion | None]:
-    """Take a commit back, before anything of it is removed; None: it was none any more.
-
-    Raises
-    ------
-    OutcomeUnknown
-        It may have been taken back.
-    """
-
-    def draft(state: State) -> Record | None:
-        is_there = state.completed(instant) is not None
-        return Undo(instant, ledger.session, creation.token) if is_there else None
-
-    yield from append(ledger, draft, creation)
-    gone = [each for each in ledger.state.completions.values() if each.instant == instant and each.undone]
-    return max(gone, key=lambda each: each.number, default=None)
+    yield from _settled(ledger, creation, (yield from ledger.current(creation)))
 
 
 def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> Protocol[bool]:
     """Remove a completed name that was undone, or is archived: its body, then the plain name.
 
-    Parameters
-    ----------
-    ledger
-        What the session knows.
-    path
-        The completed name.
-    instant
-        What it completes.
-    made
-        Its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy of.
-
-    Returns
-    -------
-    bool
-        Whether that was all; False: what is left goes by its name, like one that is older than the ledger.
-
-    Raises
-    ------
-    OSError
-        The store refuses, or does not answer in time: something of it may still be there.
+    ``made`` is its completion; None: it is forgotten, and the plain name itself tells whose body it is a copy
+    of. Returns whether that was all; False: what is left goes by its name, like one that is older than the
+    ledger. ``OSError``: the store refuses, or does not answer in time: something of it may still be there.
     """
     if made is not None:
         yield from removed(ledger.path(made.body))
@@ -167,18 +113,10 @@ def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> 
 
 
 def resolve(ledger: Ledger, path: str, creation: Creation) -> Protocol[Holder | None]:
-    """Answer an unknown outcome of :func:`complete` later.
+    """Answer an unknown outcome of :func:`complete` later: the creation itself, if it is completed.
 
-    Returns
-    -------
-    Holder or None
-        The creation itself: it is completed. None: it is not *now*; it may have been undone, or its record
-        may still land. A creation is never completed twice: a key that was sent is not sent again.
-
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name.
+    None: it is not *now*; it may have been undone, or its record may still land. A creation is never
+    completed twice: a key that was sent is not sent again. ``NameTaken``: another creation holds the name.
     """
     state = yield from ledger.current(creation)
     made = state.named(ledger.relative(path))
@@ -202,7 +140,7 @@ def _decide(
     key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
-        yield from append(ledger, draft, creation, first=_settling(ledger, creation))
+        yield from append(ledger, draft, creation, first=partial(_settled, ledger, creation))
         ledger.opened.add(instant)
         return
     except GeneratorExit:
@@ -291,21 +229,18 @@ def _completing(
     return draft
 
 
-def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[None]]:
-    def first(state: State) -> Protocol[None]:
-        made = state.unpublished
-        if made is None or made.token == ledger.published:
-            return
-        path = ledger.path(made.name)
-        seen: HeadOutcome = yield from read(Head(path))
-        is_there = isinstance(seen, Found) and seen.holder.token == made.token
-        undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
-        if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
-            ledger.published = made.token
-            return
-        yield from _publish(ledger, made, creation, must=True)
-
-    return first
+def _settled(ledger: Ledger, creation: Creation, state: State) -> Protocol[None]:
+    made = state.unpublished
+    if made is None or made.token == ledger.published:
+        return
+    path = ledger.path(made.name)
+    seen: HeadOutcome = yield from read(Head(path))
+    is_there = isinstance(seen, Found) and seen.holder.token == made.token
+    undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
+    if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
+        ledger.published = made.token
+        return
+    yield from _publish(ledger, made, creation, must=True)
 
 
 def _publish(

@@ -11,20 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "EVERY",
-    "KEPT",
-    "LANES",
-    "LONGEST_LEASE",
-    "NAMES",
-    "Completion",
-    "Held",
-    "Last",
-    "Opened",
-    "State",
-    "TurnName",
-]
-
 EVERY = 64
 """A checkpoint has every such number. All readers must agree on it: another one is another form."""
 
@@ -51,29 +37,14 @@ class Last(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An instant that somebody is writing.
+    """An instant that somebody is writing."""
 
-    Attributes
-    ----------
-    session
-        Its owner.
-    token
-        Of the creation that opened it.
-    action
-        What it is, in its format's words; empty where its name does not say.
-    frees
-        The instant that this one rolls back, or None.
-    lost
-        The sessions that it was taken from.
-    before
-        The sessions that had it before it was rolled back, and opened once more: what they wrote is gone.
-    """
-
-    session: str
-    token: str
-    action: str = ""
-    frees: str | None = None
-    lost: tuple[str, ...] = ()
+    session: str  # its owner
+    token: str  # of the creation that opened it
+    action: str = ""  # what it is, in its format's words; empty where its name does not say
+    frees: str | None = None  # the instant that this one rolls back, or None
+    lost: tuple[str, ...] = ()  # the sessions that it was taken from
+    # The sessions that had it before it was rolled back, and opened once more: what they wrote is gone.
     before: tuple[str, ...] = ()
 
     @property
@@ -84,47 +55,24 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A commit.
+    """A commit."""
 
-    Attributes
-    ----------
-    instant, session, token
-        What was completed, by whom, in which creation.
-    name
-        Its completed name, from the ledger's root.
-    body
-        The key under which its bytes lie, from the ledger's root.
-    number
-        Of its record.
-    undone
-        Whether it was rolled back since.
-    before
-        The sessions that had the instant before this one.
-    """
-
+    # instant, session, token: what was completed, by whom, in which creation.
     instant: str
     session: str
     token: str
-    name: str
-    body: str
-    number: int
-    undone: bool = False
-    before: tuple[str, ...] = ()
+    name: str  # its completed name, from the ledger's root
+    body: str  # the key under which its bytes lie, from the ledger's root
+    number: int  # of its record
+    undone: bool = False  # whether it was rolled back since
+    before: tuple[str, ...] = ()  # the sessions that had the instant before this one
 
 
 class TurnName(NamedTuple):
-    """What a turn is called outside the records of its life: each life counts its own from 1.
+    """What a turn is called outside the records of its life: each life counts its own from 1."""
 
-    Attributes
-    ----------
-    life
-        The life of the table in which it was taken.
-    number
-        Of its record there.
-    """
-
-    life: str
-    number: int
+    life: str  # the life of the table in which it was taken
+    number: int  # of its record there
 
     def __str__(self) -> str:
         return f"{self.life}.{self.number}"
@@ -136,78 +84,43 @@ LONGEST_LEASE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The turn that somebody has.
+    """The turn that somebody has."""
 
-    Attributes
-    ----------
-    number
-        Of its record: no two turns of a life are called the same.
-    session, thread
-        Whose it is.
-    lease
-        Seconds without a beat after which others may break it.
-    """
-
-    number: int
+    number: int  # of its record: no two turns of a life are called the same
+    # session, thread: whose it is.
     session: str
     thread: str
-    lease: float
+    lease: float  # seconds without a beat after which others may break it
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the first ``number`` records come to.
+    """What the first ``number`` records come to."""
 
-    Attributes
-    ----------
-    number
-        Of the last of them.
-    open
-        The instants that are being written.
-    freed
-        Those that were given up, and are neither open nor completed since; with all sessions that had them.
-    completions
-        By token, in the order of their records.
-    turn
-        The one that is held.
-    first
-        The lowest instant that was ever opened: what is below is older than the ledger.
-    horizon
-        Of instants up to this one, what the state does not show is forgotten. It rises by the lowest instant
-        first: one that a wrong clock has put ahead of all others does not move it.
-    past
-        Instants above the horizon that are over, and of which only the name is remembered.
-    tokens
-        The numbers of the latest records, by token: a writer asks of these whether its own counts.
-    lasts
-        The last record of each lane that has appended lately.
-    dropped
-        The lanes that are not in ``lasts`` have appended nothing above this number.
-    latest
-        The token of the last completion: only that one can still be unpublished.
-    life
-        Which of the table's lives this is, one after the other; empty: none was begun, or it is a ledger of
-        version 0.1.0.
-    moved
-        Whether nothing follows: the records of version 0.1.0 go on in a life.
-    every, kept, names, lanes
-        When checkpoints are due, and what they remember.
-    """
-
-    number: int = 0
-    open: Mapping[str, Opened] = field(default_factory=dict)
+    number: int = 0  # of the last of them
+    open: Mapping[str, Opened] = field(default_factory=dict)  # the instants that are being written
+    # Those that were given up, and are neither open nor completed since; with all sessions that had them.
     freed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # By token, in the order of their records.
     completions: Mapping[str, Completion] = field(default_factory=dict)
     turn: Held | None = None
-    first: str = ""
+    first: str = ""  # the lowest instant that was ever opened: what is below is older than the ledger
+    # Of instants up to this one, what the state does not show is forgotten. It rises by the lowest instant
+    # first: one that a wrong clock has put ahead of all others does not move it.
     horizon: str = ""
+    # Instants above the horizon that are over, and of which only the name is remembered.
     past: frozenset[str] = frozenset()
+    # The numbers of the latest records, by token: a writer asks of these whether its own counts.
     tokens: Mapping[str, int] = field(default_factory=dict)
+    # The last record of each lane that has appended lately.
     lasts: Mapping[str, Last] = field(default_factory=dict)
-    dropped: int = 0
-    latest: str | None = None
+    dropped: int = 0  # the lanes that are not in ``lasts`` have appended nothing above this number
+    latest: str | None = None  # the token of the last completion: only that one can still be unpublished
+    # Which of the table's lives this is, one after the other; empty: none was begun, or it is a ledger of
+    # version 0.1.0.
     life: str = ""
-    moved: bool = False
+    moved: bool = False  # whether nothing follows: the records of version 0.1.0 go on in a life
+    # every, kept, names, lanes: when checkpoints are due, and what they remember.
     every: int = EVERY
     kept: int = KEPT
     names: int = NAMES

@@ -21,33 +21,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from putifabsent.shim.ledger.book import by_life
+from putifabsent.shim.ledger.book import Ledger, by_life
 from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import List, Protocol
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Entry, Listed
-    from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["needless", "prune"]
 
 
 def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     """Remove the records that the newest checkpoint has made needless, and bodies and beats of what is over.
 
-    Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint.
-
-    Parameters
-    ----------
-    ledger, creation
-        Of whoever prunes.
-
-    Returns
-    -------
-    int
-        How many records.
+    Nobody waits for it: a writer may do it in the background, whenever it has passed a checkpoint. Returns
+    how many records.
     """
     # As for bodies: listed before the state is read, so that no turn is taken later of which one was listed.
     beats: Listed = yield from read(List(ledger.beats))

@@ -45,49 +45,21 @@ from putifabsent.shim.ledger.facts import Completion, Held, Last, Opened, State
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-__all__ = [
-    "FORMAT",
-    "KINDS",
-    "READER",
-    "Break",
-    "Checkpoint",
-    "Complete",
-    "Free",
-    "Line",
-    "Move",
-    "Open",
-    "Record",
-    "Release",
-    "Take",
-    "Turn",
-    "Undo",
-    "decode",
-    "encode",
-    "fold",
-    "life_in",
-    "marker_of",
-    "valid",
-]
-
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Before anything of an instant is put: it belongs to this session.
-
-    Attributes
-    ----------
-    action
-        What the instant is, in its format's words.
-    frees
-        The instant that this one rolls back: if it is open, it is freed.
-    """
-
-    KIND: ClassVar[str] = "OPEN"
+class _OfInstant:
     instant: str
     session: str
     token: str
-    action: str = ""
-    frees: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Open(_OfInstant):
+    """Before anything of an instant is put: it belongs to this session."""
+
+    KIND: ClassVar[str] = "OPEN"
+    action: str = ""  # what the instant is, in its format's words
+    frees: str | None = None  # the instant that this one rolls back: if it is open, it is freed
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is neither open, completed nor being rolled back, and above the horizon."""
@@ -117,13 +89,10 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class Take(_OfInstant):
     """An open instant changes hands: its work is gone on with by another process."""
 
     KIND: ClassVar[str] = "TAKE"
-    instant: str
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is open, not its own, and this session has not lost it before."""
@@ -146,24 +115,14 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
-    """The commit. Its body is stored before, under a key that nobody else writes.
-
-    Attributes
-    ----------
-    name, body
-        The completed name and the key of its bytes, both from the ledger's root.
-    turn
-        The number of the turn in which it is made, or None.
-    """
+class Complete(_OfInstant):
+    """The commit. Its body is stored before, under a key that nobody else writes."""
 
     KIND: ClassVar[str] = "COMPLETE"
-    instant: str
-    session: str
-    token: str
+    # name, body: the completed name and the key of its bytes, both from the ledger's root.
     name: str
     body: str
-    turn: int | None = None
+    turn: int | None = None  # the number of the turn in which it is made, or None
 
     def why_not(self, state: State) -> str | None:
         """Valid where it is open, its own or its to take, and the turn that it names is held now, or none.
@@ -195,13 +154,10 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class Free(_OfInstant):
     """Before any rollback removes anything of an open instant, its owner's own rollback too."""
 
     KIND: ClassVar[str] = "FREE"
-    instant: str
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is open."""
@@ -213,13 +169,10 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class Undo(_OfInstant):
     """Before a restore or a rollback removes a completed name."""
 
     KIND: ClassVar[str] = "UNDO"
-    instant: str
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where the instant is completed."""
@@ -238,24 +191,14 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Taking the lock.
-
-    Attributes
-    ----------
-    number
-        Its own: turns are called after their records.
-    thread
-        Which of its session's threads has it.
-    lease
-        Seconds without a beat after which others may break it.
-    """
+    """Taking the lock."""
 
     KIND: ClassVar[str] = "TURN"
-    number: int
+    number: int  # its own: turns are called after their records
     session: str
     token: str
-    thread: str
-    lease: float
+    thread: str  # which of its session's threads has it
+    lease: float  # seconds without a beat after which others may break it
 
     def why_not(self, state: State) -> str | None:
         """Valid where none is held."""
@@ -308,18 +251,12 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What the records before it come to, so that they can be removed.
-
-    Attributes
-    ----------
-    state
-        Including the checkpoint itself.
-    """
+    """What the records before it come to, so that they can be removed."""
 
     KIND: ClassVar[str] = "CHECKPOINT"
     session: str
     token: str
-    state: State
+    state: State  # including the checkpoint itself
 
     def why_not(self, state: State) -> str | None:
         """Valid where it says just that."""
@@ -435,19 +372,9 @@ def marker_of(state: State) -> bytes:
 
 
 def decode(data: bytes, path: str) -> Line:
-    """Return the record that was written.
+    """Return the record that was written, from its bytes; where they lie is for people.
 
-    Parameters
-    ----------
-    data
-        Its bytes.
-    path
-        Where they lie, for people.
-
-    Raises
-    ------
-    PutIfAbsentError
-        A later version wrote it, or it is no record.
+    ``PutIfAbsentError``: a later version wrote it, or it is no record.
     """
     kind, values = _read(data, path, KINDS)
     try:

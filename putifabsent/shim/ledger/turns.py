@@ -17,26 +17,19 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Refused
+from putifabsent.backends.base import Absent, Creation, Got, PutOutcome, Refused
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.book import Watched
-from putifabsent.shim.ledger.facts import TurnName
-from putifabsent.shim.ledger.records import Break, Release, Turn
+from putifabsent.shim.ledger.book import Ledger, Watched
+from putifabsent.shim.ledger.facts import State, TurnName
+from putifabsent.shim.ledger.records import Break, Record, Release, Turn
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, Now, Pause, Put
+from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from putifabsent.backends.base import Creation, Got, PutOutcome
-    from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import State
-    from putifabsent.shim.ledger.records import Record
-    from putifabsent.shim.requests import Protocol
-
-__all__ = ["beat", "give_up", "release", "take"]
 
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
@@ -52,31 +45,22 @@ def take(
     waits: bool = True,
     in_the_way: Callable[[Ledger], Protocol[Sequence[str]]] | None = None,
 ) -> Protocol[TurnName | None]:
-    """Take the turn.
+    """Take the turn; None: somebody else has it, or is in the way.
 
-    Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken.
+    Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken. The
+    ledger remembers since when it has watched a turn, from one call to the next. The creation's token makes
+    the turn its own: the same call again returns the same turn.
 
     Parameters
     ----------
-    ledger
-        What the session knows. It remembers since when it has watched a turn, from one call to the next.
-    thread
-        Which of the session's threads asks.
     lease
         Seconds without a beat after which others may break this turn.
-    creation
-        Its token makes the turn its own: the same call again returns the same turn.
     clock
         Seconds that only go on, by the caller's own clock.
     waits
         Whether to wait, up to the deadline, while somebody else has it.
     in_the_way
         Says what is better over before it is taken, in words; None: nothing need be.
-
-    Returns
-    -------
-    TurnName or None
-        Which turn it is; None: somebody else has it, or is in the way.
 
     Raises
     ------
@@ -106,12 +90,11 @@ def take(
 
 def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool]:
     """Give a turn back; return whether it was held until then, and not broken. Two requests."""
-
-    def draft(state: State) -> Record | None:
-        held = _holds(ledger, state, turn)
-        return Release(turn.number, ledger.session, creation.token) if held else None
-
-    return (yield from append(ledger, draft, creation)) is not None
+    record = Release(turn.number, ledger.session, creation.token)
+    number = yield from append(
+        ledger, lambda state: record if _holds(ledger, state, turn) else None, creation
+    )
+    return number is not None
 
 
 def give_up(ledger: Ledger, token: str, creation: Creation) -> Protocol[None]:
@@ -203,11 +186,12 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if looked - watched.since <= held.lease:
         return False
     token = f"{creation.token}-{turn.number}"
-
-    def draft(state: State) -> Record | None:
-        return None if state.turn_name != turn else Break(turn.number, ledger.session, token)
-
+    record = Break(turn.number, ledger.session, token)
     # Whether it was this breaker who ended the turn, the next look tells.
     with contextlib.suppress(OutcomeUnknown):
-        yield from append(ledger, draft, creation._replace(token=token))
+        yield from append(
+            ledger,
+            lambda state: None if state.turn_name != turn else record,
+            creation._replace(token=token),
+        )
     return True
