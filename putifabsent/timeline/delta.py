@@ -108,9 +108,16 @@ class DeltaTimeline(Timeline[Commit]):
 
 def _actions(written: bytes) -> list[dict[str, Any]]:
     actions = [json.loads(line) for line in written.splitlines() if line.strip()]
-    if not actions or not all(isinstance(each, dict) for each in actions):
-        raise ValueError("it has no actions, or others than objects")
+    if not actions or not all(map(_is_action, actions)):
+        raise ValueError("it has no actions, or others than objects, or files without a path")
     return actions
+
+
+def _is_action(action: Any) -> bool:
+    if not isinstance(action, dict) or not all(isinstance(of, dict) for of in action.values() if of):
+        return False
+    files = (of for kind in ("add", "remove") if (of := action.get(kind)))
+    return all(isinstance(of.get("path"), str) for of in files)
 
 
 def parsed(
