@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, number_in, vector_of
@@ -225,8 +226,9 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
                 if kind == "add":
                     files[action["path"]] = vector_of(action)
                 else:
-                    name = action["path"]
-                    paths.append(name if "/" in name else below(log, f"{SIDECARS}/{name}"))
+                    # In this table's own folder, whatever address it says: a copy's is not the original's.
+                    last = unquote(action["path"].rpartition("/")[2])
+                    paths.append(below(log, f"{SIDECARS}/{last}"))
         except ConfigError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
