@@ -80,12 +80,12 @@ def recall(kind: str, endpoint: str | None, folder: str) -> dict[str, Verdict]:
     """Return what is known of ``endpoint`` and the bucket of ``folder``, and not too old, by operation."""
     is_here = urlsplit(endpoint or "").hostname in _THIS_MACHINE
     found: dict[str, Verdict] = {}
-    # Whatever somebody else has made of the file, it is a cache.
-    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        kept, known = _read(), dict[str, Any]()
-        for key in (_key(kind, endpoint), _bucket_key(kind, endpoint, folder)):
-            known |= {**kept.get(key, {}), **_here.get(key, {})}
-        for operation, record in known.items():
+    kept, known = _read(), dict[str, Any]()
+    for key in (_key(kind, endpoint), _bucket_key(kind, endpoint, folder)):
+        known |= {**kept.get(key, {}), **_here.get(key, {})}
+    for operation, record in known.items():
+        # Whatever somebody else has made of the file, it is a cache.
+        with contextlib.suppress(KeyError, TypeError):
             verdict = Verdict(operation, record["safe"] is True, str(record["evidence"]))
             limit = UNSAFE_FOR if is_here or (verdict.needed and not verdict.safe) else SAFE_FOR
             if record["version"] == __version__ and 0 <= time.time() - record["time"] < limit:
@@ -145,10 +145,10 @@ def _locked(lock: IO[bytes]) -> bool:
     return True
 
 
-def _is_of_use(records: Any) -> bool:
+def _is_of_use(records: Mapping[str, Any]) -> bool:
     try:
         return any(0 <= time.time() - record["time"] < SAFE_FOR for record in records.values())
-    except (AttributeError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return False
 
 
@@ -158,7 +158,8 @@ def _key(kind: str, endpoint: str | None) -> str:
 
 
 def _bucket_key(kind: str, endpoint: str | None, folder: str) -> str:
-    return f"{_key(kind, endpoint)}/{folder.lstrip('/').partition('/')[0]}"
+    # Behind a space, which no address has: an endpoint with a path is no bucket's.
+    return f"{_key(kind, endpoint)} {folder.lstrip('/').partition('/')[0]}"
 
 
 def _file() -> Path:
@@ -167,12 +168,14 @@ def _file() -> Path:
     return cache / "putifabsent" / "verdicts.json"
 
 
-def _read() -> dict[str, Any]:
+def _read() -> dict[str, dict[str, Any]]:
     try:
         content = json.loads(_file().read_text(encoding="utf-8"))
     except (OSError, RuntimeError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return {key: records for key, records in content.items() if isinstance(records, dict)}
 
 
 def _write(content: Mapping[str, Any]) -> None:

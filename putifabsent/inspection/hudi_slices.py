@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from math import inf
 from time import monotonic
@@ -23,7 +24,8 @@ from putifabsent.shim.formats.hudi_files import (
     undone_by,
     writes_in,
 )
-from putifabsent.timeline import Details, HudiTimeline, Instant, State
+from putifabsent.timeline import Details, HudiTimeline, Instant, Problem, State, Trouble
+from putifabsent.timeline.files import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,7 +96,9 @@ def stats_of(timeline: HudiTimeline, problems: Problems) -> list[Stats]:
     there = {each.identity for each in active}
     archived = (each for each in timeline.history(raw=True, problems=problems) if each.identity not in there)
     found = list(stats_in(timeline, active, problems))
-    found += (compact(replace(each, raw=None), timeline.details(each, problems)) for each in archived)
+    found += (
+        _compacted(problems, replace(each, raw=None), timeline.details(each, problems)) for each in archived
+    )
     return sorted(found, key=lambda each: each.instant.key("requested"))
 
 
@@ -104,7 +108,16 @@ def stats_in(
     """Return what active instants say, some of which are read at once; as far as time allows."""
     rest = iter(active)
     while monotonic() <= until and (some := list(islice(rest, _AT_ONCE))):
-        yield from map(compact, some, timeline.details_of(some, problems))
+        yield from map(partial(_compacted, problems), some, timeline.details_of(some, problems))
+
+
+def _compacted(problems: Problems, instant: Instant, details: Details) -> Stats:
+    try:
+        return compact(instant, details)
+    except (AttributeError, TypeError) as error:
+        reason = f"it says of files what is not known: {error}"
+        report(problems, Problem(instant.path, Trouble.UNREADABLE, reason), error)
+        return compact(instant, Details(None, None))
 
 
 def compact(instant: Instant, details: Details) -> Stats:

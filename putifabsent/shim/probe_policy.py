@@ -8,6 +8,7 @@ the store, but not nothing. Nothing falls back.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -22,15 +23,14 @@ BY_THE_STORE = ("auto", "native")
 ARBITERS = (*BY_THE_STORE, "ballot")
 """The arbiters that need no address."""
 
-# An S3 endpoint of another cloud may lie on a host of any name; these are AWS's own.
+# AWS's own endpoints of S3: what listens on its other hosts (``ec2-....compute``, ``....elb``) is its users'.
 _NATIVE_HOSTS = {
-    "s3": (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu"),
-    "gcs": (".googleapis.com",),
-    "azure": (
-        ".blob.core.windows.net",
-        ".blob.core.chinacloudapi.cn",
-        ".blob.core.usgovcloudapi.net",
-        ".blob.storage.azure.net",
+    "s3": re.compile(
+        r"(.+\.)?s3((express)?-[a-z0-9-]+)?(\.dualstack)?(\.(aws-global|[a-z-]+-[0-9]+))?(\.vpce)?\.amazonaws\.(com|com\.cn|eu)"
+    ),
+    "gcs": re.compile(r".+\.googleapis\.com"),
+    "azure": re.compile(
+        r".+\.blob\.(core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|storage\.azure\.net)"
     ),
 }
 _NATIVE_KINDS = ("local", "memory")
@@ -89,7 +89,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     known = _NATIVE_HOSTS.get(kind)
     if known is None:
         return True
-    return host is not None and not _host_of(host).endswith(known)
+    return host is not None and known.fullmatch(_host_of(host)) is None
 
 
 def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:

@@ -25,7 +25,7 @@ _ROUNDS = 100
 
 
 class Dataset:
-    """A folder of committed sets, ``root``, in a guarded filesystem, ``fs``.
+    """A folder of committed sets, ``root``, in a guarded filesystem, ``fs``; ``newest`` is its last record.
 
     Parameters
     ----------
@@ -47,17 +47,18 @@ class Dataset:
         self.fs, self.root = guarded(address, **{"formats": "none", **own})
         self._url = url
         self._state = State()
+        self.newest: Record | None = None
 
     def state(self) -> State:
         """Return what all records come to, now."""
         last = self._last()
+        if last < self._state.last:
+            self._state, self.newest = State(), None  # somebody has removed them, and begun again
         if last > self._state.last:
             first = carrier_of(last)
-            if self._state.last >= first:
-                for record in self.records(self._state.last + 1, last):
-                    self._state = self._state.after(record)
-            else:
-                self._state = State.of(self.records(first, last))
+            upon = self._state if self._state.last >= first else State()
+            records = self.records(max(first, upon.last + 1), last)
+            self._state, self.newest = State.of(records, upon), records[-1]
         return self._state
 
     def records(self, first: int, last: int) -> list[Record]:

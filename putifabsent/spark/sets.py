@@ -165,9 +165,9 @@ class State:
         )
 
     @staticmethod
-    def of(records: Iterable[Record]) -> State:
-        """Fold records that follow one another, of which the first is number 1, or carries what is before."""
-        state = State()
+    def of(records: Iterable[Record], upon: State | None = None) -> State:
+        """Fold records that follow one another, and what is before: the first may carry that itself."""
+        state = upon or State()
         for record in records:
             if record.before is not None and record.before.last > state.last:
                 state = record.before

@@ -242,25 +242,32 @@ class SetReader(_Reading, api.DataSourceReader):
 class SetStreamReader(_Reading, api.DataSourceStreamReader):
     """Reads sets in the order in which they were committed.
 
-    An offset is the number of the last record that was read, and of the overwrite that it builds on.
+    An offset is the number of the last record that was read, its token, and the number of the overwrite that
+    it builds on.
     """
 
     def __init__(self, place: Place, schema: StructType) -> None:
         super().__init__(place, schema)
         self._dataset = _open(place)
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         """Begin with what the newest overwrite has left."""
         replaced = self._dataset.state().replaced
         return {"set": max(0, replaced - 1), "overwrite": replaced}
 
-    def latestOffset(self) -> dict[str, int]:
+    def latestOffset(self) -> dict[str, Any]:
         """Return where the records end now."""
-        state = self._dataset.state()
-        return {"set": state.last, "overwrite": state.replaced}
+        state, newest = self._dataset.state(), self._dataset.newest
+        token = {} if newest is None else {"token": newest.offer.token}
+        return {"set": state.last, "overwrite": state.replaced, **token}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Part]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:
         """Return a part a file."""
+        if end["set"] < start["set"] or not self._is_as_read(start):
+            raise Fenced(
+                f"{self._place.url} was removed and made again, and is not what this stream has read of it: "
+                "begin again, with another checkpoint"
+            )
         if start["overwrite"] != end["overwrite"]:
             raise Fenced(
                 f"{self._place.url} was overwritten by set {end['overwrite']}, and a stream can't take back "
@@ -270,3 +277,7 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
         for record in records:
             self._check(record.offer.schema)
         return [Part(file.path) for record in records for file in record.offer.files]
+
+    def _is_as_read(self, offset: dict[str, Any]) -> bool:
+        token, last = offset.get("token"), offset["set"]
+        return token is None or self._dataset.records(last, last)[0].offer.token == token

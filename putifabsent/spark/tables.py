@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.errors import sentence_of
 from putifabsent.inspection.inspecting import Failed, Folder
 
 if TYPE_CHECKING:
@@ -45,5 +47,16 @@ def inspect_all(
 
 def _inspected(folder: Folder, data: bool, tables: Iterable[str]) -> Iterator[Report | Failed]:  # noqa: FBT001
     for each in folder.inspected(list(tables), data=data):
-        # The driver has the filesystem.
-        yield (each if isinstance(each, Failed) else replace(each, timeline=each.timeline.through(None)))
+        if isinstance(each, Failed):
+            yield replace(each, error=_handed_on(each.error))
+        else:
+            yield replace(each, timeline=each.timeline.through(None))  # the driver has the filesystem
+
+
+def _handed_on(error: Exception) -> Exception:
+    """Return an error that the driver can have: some clients' hold a connection, Azure's for one."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - its own
+    except Exception:  # noqa: BLE001 - whatever a client's error makes of it
+        return OSError(sentence_of(error))
+    return error

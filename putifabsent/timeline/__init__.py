@@ -148,6 +148,7 @@ def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
 
 
 def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
+    fs.invalidate_cache(folder)  # others' tables must be seen
     try:
         found = fs.ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
@@ -183,6 +184,7 @@ def opened(url: str, fs: Any, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _formats_of(fs: Any, root: str) -> list[str]:
+    fs.invalidate_cache(root)
     if is_metadata(root.rpartition("/")[2]):
         return ["iceberg"]
     found = [

@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, number_in, vector_of
@@ -108,9 +109,16 @@ class DeltaTimeline(Timeline[Commit]):
 
 def _actions(written: bytes) -> list[dict[str, Any]]:
     actions = [json.loads(line) for line in written.splitlines() if line.strip()]
-    if not actions or not all(isinstance(each, dict) for each in actions):
-        raise ValueError("it has no actions, or others than objects")
+    if not actions or not all(map(_is_action, actions)):
+        raise ValueError("it has no actions, or others than objects, or files without a path")
     return actions
+
+
+def _is_action(action: Any) -> bool:
+    if not isinstance(action, dict) or not all(isinstance(of, dict) for of in action.values() if of):
+        return False
+    files = (of for kind in ("add", "remove") if (of := action.get(kind)))
+    return all(isinstance(of.get("path"), str) for of in files)
 
 
 def parsed(
@@ -218,8 +226,9 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
                 if kind == "add":
                     files[action["path"]] = vector_of(action)
                 else:
-                    name = action["path"]
-                    paths.append(name if "/" in name else below(log, f"{SIDECARS}/{name}"))
+                    # In this table's own folder, whatever address it says: a copy's is not the original's.
+                    last = unquote(action["path"].rpartition("/")[2])
+                    paths.append(below(log, f"{SIDECARS}/{last}"))
         except ConfigError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes

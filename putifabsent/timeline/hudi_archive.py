@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import archive_in, completed_as
 from putifabsent.shim.formats.hudi_files import blocks
-from putifabsent.timeline.files import Problem, Problems, Trouble, avro, below, content_of, listed, report
+from putifabsent.timeline.files import (
+    Problem,
+    Problems,
+    Trouble,
+    avro,
+    content_of,
+    listed,
+    read,
+    report,
+)
 from putifabsent.timeline.records import Content, Details, Instant, State
 
 if TYPE_CHECKING:
@@ -19,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["archived_in", "instants"]
 
 _PLAN = "mergeArchivePlan"
+# So often files may be merged into one, and go, while they are read.
+_TRIES = 3
 _NAMES = ("commitTime", "actionType", "actionState", "stateTransitionTime")
 # What an inflight commit expects to write is no plan.
 _ANTICIPATED = "HoodieCommitMetadata"
@@ -34,12 +45,17 @@ def instants(fs: Any, folder: str, *, raw: bool, problems: Problems | None) -> l
     With ``raw``, their plans and metadata are decoded, too.
     """
     found: list[Instant] = []
-    for path in sorted(each.path for each in listed(fs, folder) if archive_in(each.last) is not None):
+    before: list[str] | None = None
+    for _ in range(_TRIES):
+        paths = sorted(each.path for each in listed(fs, folder) if archive_in(each.last) is not None)
         unread: Problems = []
-        found += archived_in(fs, path, raw=raw, problems=unread)
-        if unread and not _is_being_merged(fs, folder, path):
-            for problem in unread:
-                report(problems, problem)
+        found = [each for path in paths for each in archived_in(fs, path, raw=raw, problems=unread)]
+        if not unread or paths == before:
+            break
+        before = paths
+    for problem in unread:
+        if not _is_being_merged(fs, folder, problem.path):
+            report(problems, problem)
     # Files are merged into one before they are removed: an instant may be in both.
     once: dict[tuple[str, str], Instant] = {}
     for each in found:
@@ -69,11 +85,11 @@ def archived_in(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> 
 
 
 def _entries(log: bytes, *, raw: bool) -> Iterator[dict[str, Any]]:
-    read = avro().schemaless_reader
+    one = avro().schemaless_reader
     for block in blocks(log):
         written, wanted = _schemas(block.schema, raw=raw)
         for record in block.records:
-            yield read(io.BytesIO(record), written, wanted)
+            yield one(io.BytesIO(record), written, wanted)
 
 
 @lru_cache(maxsize=64)
@@ -129,8 +145,8 @@ def _details(states: Iterable[dict[str, Any]]) -> Details:
 
 def _is_being_merged(fs: Any, folder: str, path: str) -> bool:
     """Whether a file is one that others are being merged into, and that nobody needs until that is done."""
-    plan = below(folder, _PLAN)
-    if all(each.last != _PLAN for each in listed(fs, folder)):
-        return False
-    content = content_of(fs.cat_file(plan), plan, [])
-    return content is not None and content.value.get("mergedArchiveFileName") == path.rpartition("/")[2]
+    # It goes when all is merged: perhaps now.
+    for plan, written in read(fs, [each.path for each in listed(fs, folder) if each.last == _PLAN]):
+        content = content_of(written, plan, [])
+        return content is not None and content.value.get("mergedArchiveFileName") == path.rpartition("/")[2]
+    return False

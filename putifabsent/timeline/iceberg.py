@@ -41,17 +41,17 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
 
     def __init__(self, fs: Any, root: str) -> None:
         folder, _, last = root.rpartition("/")
-        self.path = root if is_metadata(last) else ""
-        super().__init__(fs, folder.removesuffix(f"/{_FOLDER}") if self.path else root)
-        if not self.path:
-            versions = list(self.versions())
-            if not versions:
-                raise ConfigError(
-                    f"there is no v<N>.metadata.json in {below(self.root, _FOLDER)!r}: if a catalog keeps "
-                    "the table, it knows which metadata are current. Give their address in place of the "
-                    "table's"
-                )
-            self.path = versions[-1]
+        self._given = root if is_metadata(last) else ""
+        super().__init__(fs, folder.removesuffix(f"/{_FOLDER}") if self._given else root)
+        if not self.current():
+            raise ConfigError(
+                f"there is no v<N>.metadata.json in {below(self.root, _FOLDER)!r}: if a catalog keeps the "
+                "table, it knows which metadata are current. Give their address in place of the table's"
+            )
+
+    def current(self) -> str:
+        """Return the metadata file that was given, or the newest one now; empty: all have gone."""
+        return self._given or next(reversed(self.versions()), "")
 
     def versions(self) -> dict[str, int]:
         """Return the metadata files of a table that is kept by path, by their numbers."""
@@ -64,7 +64,8 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
 
     def metadata(self, problems: Problems | None = None) -> Mapping[str, Any] | None:
         """Return what the current metadata say; None: they can't be read."""
-        return dict(self.metadata_in([self.path], problems)).get(self.path)
+        current = self.current()
+        return dict(self.metadata_in([current] if current else [], problems)).get(current)
 
     def metadata_in(
         self, paths: list[str], problems: Problems | None = None
@@ -95,8 +96,9 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             if not all(before < after for before, after in pairwise((0, *numbers))):
                 numbers = list(range(1, len(snapshots) + 1))
             return [self._snapshot(*each, metadata) for each in zip(numbers, snapshots, strict=True)]
-        except (KeyError, TypeError, ValueError) as error:
-            report(problems, Problem(self.path, Trouble.UNREADABLE, f"no snapshot is in it: {error}"), error)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            reason = f"no snapshot is in it: {error}"
+            report(problems, Problem(self.current(), Trouble.UNREADABLE, reason), error)
             return []
 
     def _snapshot(

@@ -120,9 +120,9 @@ def test_a_verdict_of_another_version_does_not_count(file: Path) -> None:
         "{",
         "[]",
         "null",
-        '{"s3 http://store.example:9000/bucket": 7}',
-        '{"s3 http://store.example:9000/bucket": {"put": {}}}',
-        '{"s3 http://store.example:9000/bucket": {"put": {"safe": true, "evidence": "", "version": 1}}}',
+        '{"s3 http://store.example:9000 bucket": 7}',
+        '{"s3 http://store.example:9000 bucket": {"put": {}}}',
+        '{"s3 http://store.example:9000 bucket": {"put": {"safe": true, "evidence": "", "version": 1}}}',
         "\udcff",
     ],
 )
@@ -133,6 +133,20 @@ def test_a_broken_file_counts_as_empty_and_is_replaced(file: Path, content: str)
     remember(*WHERE, SAFE)
     _in_another_process()
     assert recall(*WHERE) == SAFE
+
+
+def test_a_record_that_is_not_known_hides_no_other(file: Path) -> None:
+    remember(*WHERE, SAFE)
+    content = json.loads(file.read_text())
+    content["s3 http://store.example:9000 bucket"]["a newer one's"] = 2
+    file.write_text(json.dumps(content))
+    _in_another_process()
+    assert recall(*WHERE) == SAFE
+
+
+def test_an_endpoint_with_a_path_is_no_bucket(file: Path) -> None:
+    remember("s3", "http://store.example", "gateway/t", SAFE)
+    assert recall("s3", "http://store.example/gateway", "bucket/t") == {}
 
 
 def test_what_is_kept_of_other_stores_stays(file: Path) -> None:
@@ -149,7 +163,7 @@ def test_what_is_too_old_is_not_kept_for_ever(file: Path) -> None:
     remember("s3", "http://127.0.0.1:1", "bucket/t", SAFE)
     _made_older(file, SAFE_FOR + 60)
     remember(*WHERE, SAFE)
-    assert list(json.loads(file.read_text())) == ["s3 http://store.example:9000/bucket"]
+    assert list(json.loads(file.read_text())) == ["s3 http://store.example:9000 bucket"]
 
 
 def test_a_turn_leaves_no_file(file: Path) -> None:

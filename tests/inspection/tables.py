@@ -380,6 +380,11 @@ class Iceberg(tables.Delta):
         self._head = number
         self._lists = [each for each in self._lists if each["added_snapshot_id"] <= number]
 
+    def expired(self, number: int) -> None:
+        """Remove a snapshot's manifest list; the next versions don't list the snapshot."""
+        self._snapshots = [each for each in self._snapshots if each["snapshot-id"] != number]
+        self.fs.rm_file(f"{self.root}/metadata/snap-{number}.avro")
+
     def elsewhere(self) -> None:
         """Have the next versions name a manifest of data that lies outside the table."""
         self._lists.append({"manifest_path": "s3://other/m.avro", "content": 0, "added_snapshot_id": 0})

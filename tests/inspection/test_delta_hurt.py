@@ -277,6 +277,18 @@ def checkpoint(table: Delta, number: int, *paths: str, torn: bool = False) -> st
     return table.write(f"_delta_log/{number:020d}.checkpoint.{UUID}.json", "{" if torn else lines)
 
 
+@pytest.mark.parametrize("address", ["of%20it.json", "s3://original/t/_delta_log/_sidecars/of%20it.json"])
+def test_a_sidecar_lies_in_its_own_table_whatever_address_a_checkpoint_says(
+    place: Place, table: Delta, address: str
+) -> None:
+    said = json.dumps({"sidecar": {"path": address}})
+    table.write(f"_delta_log/{1:020d}.checkpoint.{UUID}.json", said)
+    table.write("_delta_log/_sidecars/of it.json", json.dumps({"add": {"path": "c"}}))
+    place.fs.rm_file(f"{place.root}/_delta_log/{0:020d}.json")
+    place.fs.rm_file(f"{place.root}/c")
+    assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/c",)
+
+
 def test_of_a_log_whose_end_is_lost_behind_a_checkpoint_that_says_what_is_there(
     place: Place, table: Delta
 ) -> None:

@@ -257,6 +257,17 @@ def test_files_that_others_have_written_are_called_otherwise(place: Place, table
     assert place.damage() == []
 
 
+@pytest.mark.parametrize("stats", ["x", {"": [3]}, {"": [{"path": 3}]}])
+def test_an_instant_that_says_what_is_not_known_keeps_no_other_from_being_judged(
+    place: Place, table: Hudi, stats: object
+) -> None:
+    path = table.put(f"{T[1]}_{C[1]}.commit", json.dumps({"partitionToWriteStats": stats}))
+    place.fs.rm_file(f"{place.root}/{base(A, T[0])}")
+    odd, dangling = place.findings()
+    assert (odd.kind, odd.names) == (Kind.UNREADABLE, (path,))
+    assert dangling.kind is Kind.DANGLING_REFERENCE
+
+
 def test_without_data_files_only_the_timeline_is_judged(place: Place, table: Hudi) -> None:
     place.fs.rm_file(f"{place.root}/{base(A, T[0])}")
     assert place.findings(data=False) == []

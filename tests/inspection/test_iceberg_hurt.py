@@ -14,7 +14,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.inspection import Kind, Severity, inspect, inspect_all
 from putifabsent.inspection import iceberg as rules
 from putifabsent.inspection.findings import Files
-from putifabsent.timeline import IcebergTimeline
+from putifabsent.timeline import IcebergTimeline, read
 from tests.inspection.tables import Iceberg, Remembering
 
 if TYPE_CHECKING:
@@ -142,6 +142,22 @@ def test_metadata_that_can_not_be_read_are_found(
 ) -> None:
     table.write("metadata/v2.metadata.json", written)
     assert place.the(kind).names == (f"{place.root}/metadata/v2.metadata.json",)
+
+
+def test_what_expires_while_files_are_listed_is_not_missed(place: Place, table: Iceberg) -> None:
+    def expire(done: int, total: int, what: str) -> None:
+        if f"{place.root}/metadata/v4.metadata.json" not in place.fs.find(place.root):
+            table.expired(2)
+            table.version(4, "d")
+
+    assert place.findings(progress=expire) == []
+    assert not place.fs.exists(f"{place.root}/metadata/snap-2.avro")
+
+
+def test_a_timeline_that_is_kept_goes_on_with_its_table(place: Place, table: Iceberg) -> None:
+    timeline = read(place.root, fs=place.fs)
+    table.version(4, "d")
+    assert [each.number for each in timeline.active()] == [2, 3, 4]
 
 
 def test_a_branch_whose_snapshot_is_not_listed_dangles(place: Place, table: Iceberg) -> None:

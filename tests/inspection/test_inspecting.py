@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.inspection import MEANINGS, Kind, Report, Severity, inspect, inspect_all, inspecting
+from putifabsent.inspection.inspecting import Folder
+from putifabsent.spark import tables
 from tests.inspection.tables import Delta, Hudi, Paimon, stat
 from tests.stub import FaultStub
 
@@ -143,6 +147,21 @@ def test_no_table_keeps_others_from_being_inspected(place: Place, monkeypatch: p
     odd, whole = inspect_all(place.root, fs=place.fs)
     assert (odd.url, odd.verdict) == (f"{place.root}/odd", "could not be inspected: odd")
     assert isinstance(whole, Report)
+
+
+def test_a_task_hands_on_the_error_of_a_table_whatever_that_holds(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(timeline: Any, look: Any) -> Any:
+        error = OSError("the store refuses")
+        error.response = Lock()  # type: ignore[attr-defined]
+        raise error
+
+    monkeypatch.setitem(inspecting._JUDGES, "delta", judge)
+    Delta(place.fs, place.root).change(0, "a")
+    folder = Folder(place.root, place.fs, {})
+    (failed,) = pickle.loads(pickle.dumps(list(tables._inspected(folder, True, folder.tables()))))
+    assert (failed.url, failed.verdict) == (place.root, "could not be inspected: the store refuses")
 
 
 def test_every_kind_says_what_it_means_and_what_to_do() -> None:

@@ -22,6 +22,7 @@ PATH = "t/.hoodie/hoodie.properties"
         ("a=", ("a", "")),
         (r"a={\"b\"\:\"c\=d\"}", ("a", '{"b":"c=d"}')),
         (r"a\:b=c", ("a:b", "c")),
+        (r"a=t\u00E4\u4e2d", ("a", "tä中")),
     ],
 )
 def test_properties_are_read_as_java_writes_them(line: str, pair: tuple[str, str]) -> None:

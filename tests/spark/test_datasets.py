@@ -71,6 +71,18 @@ def test_files_are_readable_when_a_record_names_them(dataset: Dataset) -> None:
     assert read(dataset) == [1, 2]
 
 
+def test_a_dataset_that_was_removed_and_made_again_is_read_anew(dataset: Dataset) -> None:
+    for number in range(3):
+        dataset.commit(append(written(dataset, number)))
+    assert read(dataset) == [0, 1, 2]
+    dataset.fs.rm(dataset.root, recursive=True)
+    assert read(dataset) == []
+    again = Dataset(dataset.root)
+    again.commit(append(written(again, 7)))
+    assert read(dataset) == [7]
+    assert dataset.commit(append(written(dataset, 8))) == 2
+
+
 def test_a_file_s_rows_and_bytes_are_told(dataset: Dataset, tmp_path: Path) -> None:
     file = written(dataset, 1, 2)
     assert (file.rows, file.size) == (2, (tmp_path / file.path).stat().st_size)

@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from pyspark.sql.types import StructType
 from putifabsent import ConfigError, Fenced
 from putifabsent.spark.datasets import Dataset
 from putifabsent.spark.source import SetSource, Written, register
-from tests.spark import jobs
+from tests.spark import jobs, offers
 from tests.spark.jobs import append
 from tests.spark.pages import run_page
 from tests.stub import Fault, FaultStub, Op
@@ -340,6 +341,22 @@ def test_a_stream_reads_each_set_once(spark: SparkSession, path: str, tmp_path: 
     append(spark.range(5, 9), path)
     follow(spark, path, target, checkpoint)
     assert ids(spark, target) == list(range(9))
+
+
+@pytest.mark.parametrize("sets", [1, 3], ids=["shorter", "longer"])
+def test_a_stream_does_not_go_on_with_a_dataset_that_was_made_again(path: str, sets: int) -> None:
+    def commit(many: int) -> None:
+        for _ in range(many):
+            Dataset(path).commit(offers.append())
+
+    commit(2)
+    reader = SetSource(CaseInsensitiveDict({"path": path})).streamReader(IDS)
+    began = reader.latestOffset()
+    reader.partitions(reader.initialOffset(), began)
+    shutil.rmtree(path)
+    commit(sets)
+    with pytest.raises(Fenced, match="made again"):
+        reader.partitions(began, reader.latestOffset())
 
 
 def test_a_stream_begins_with_what_the_newest_overwrite_left(

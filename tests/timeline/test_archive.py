@@ -139,6 +139,24 @@ def test_a_file_that_others_are_being_merged_into_may_be_torn(place: Place) -> N
     assert [each.time for each in opened(table).history()] == [T1]
 
 
+def test_files_that_are_merged_into_one_while_they_are_read_are_not_missed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = [block([completed(T1, C1)]), block([completed(T2, C2)])]
+    table, cat_file = table_of(place, *logs), place.fs.cat_file
+
+    def merged(path: str, **options: Any) -> Any:
+        if path.endswith("archive.1_1-0-1") and place.fs.exists(path):
+            table.put("archived/.commits_.archive.3_1-0-1", b"".join(logs))
+            for number in (1, 2):
+                place.fs.rm_file(f"{table.root}/.hoodie/archived/.commits_.archive.{number}_1-0-1")
+        return cat_file(path, **options)
+
+    timeline = opened(table)
+    monkeypatch.setattr(place.fs, "cat_file", merged)
+    assert [each.time for each in timeline.history()] == [T1, T2]
+
+
 def test_an_active_instant_of_version_6_may_be_avro_or_json(place: Place) -> None:
     table = table_of(place)
     table.put(f"{T1}.clean", avro("cleaned"))

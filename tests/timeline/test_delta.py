@@ -78,7 +78,13 @@ def test_actions_that_are_null_don_t_count(place: Place) -> None:
     assert commit.counts == {"add": 1}
 
 
-@pytest.mark.parametrize("torn", ["", "\n", '{"add"', '{"commitInfo": {}}\n{"add', "[]", '{"commitInfo": 3}'])
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *("", "\n", '{"add"', '{"commitInfo": {}}\n{"add', "[]", '{"commitInfo": 3}', '{"add": "f"}'),
+        *('{"add": {"size": 1}}', '{"remove": {"path": 3}}'),
+    ],
+)
 def test_a_torn_commit_is_a_problem_and_the_others_are_read(place: Place, torn: str) -> None:
     table = Delta(place.fs, place.root)
     path = table.commit(0, info())

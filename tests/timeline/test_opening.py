@@ -9,7 +9,8 @@ import fsspec
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.timeline import HudiTimeline, read, tables_below
+from putifabsent.timeline import HudiTimeline, is_table, read, tables_below
+from tests.stub import FaultStub
 from tests.timeline.tables import Delta, Hudi, Paimon
 
 if TYPE_CHECKING:
@@ -164,3 +165,17 @@ def test_tables_are_found_below_a_folder_in_order_and_not_within_each_other(plac
     assert [each.removeprefix(f"{plain}/") for each in found] == ["a/b/c/deep", "b/t", "paimon/schema/paimon"]
     assert list(tables_below(f"{root}/b/t", fs=fs)) == [f"{plain}/b/t"]
     assert list(tables_below(f"{root}/nothing", fs=fs)) == []
+
+
+def test_a_table_that_others_have_made_since_is_there() -> None:
+    log = f"_delta_log/{0:020d}.json"
+    with FaultStub() as stub:
+        fs = fsspec.filesystem("s3", **stub.storage_options("s3"))
+        stub.put("bucket", f"lake/a/{log}", b'{"add": {}}')
+        stub.put("bucket", "lake/c/else", b"")
+        assert list(tables_below("bucket/lake", fs=fs)) == ["bucket/lake/a"]
+        assert fs.ls("bucket/lake/c", detail=False) == ["bucket/lake/c/else"]
+        stub.put("bucket", f"lake/b/{log}", b'{"add": {}}')
+        stub.put("bucket", f"lake/c/{log}", b'{"add": {}}')
+        assert is_table("bucket/lake/c", fs=fs)
+        assert list(tables_below("bucket/lake", fs=fs)) == [f"bucket/lake/{last}" for last in "abc"]

@@ -97,7 +97,7 @@ def writes_in(metadata: Mapping[str, Any]) -> list[Write]:
             path = stat.get("path")
             if path and path not in _NONE:
                 more = (*(stat.get("logFiles") or ()), *(stat.get("cdcStats") or {}))
-                upon = stat.get("prevCommit") or ""
+                upon = str(stat.get("prevCommit") or "")
                 found.append(
                     Write(
                         Group(partition, str(stat.get("fileId") or "")),

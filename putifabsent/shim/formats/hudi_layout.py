@@ -50,7 +50,7 @@ READ_IN_TURN = (*PROPERTIES, PROPERTIES[0])
 _FIRST_IN_LEVELS = 8
 _IN_LEVELS = "/.hoodie/timeline"
 _PAIR = re.compile(r"\s*(?P<key>(?:[^\\=:\s]|\\.)+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>.))", re.DOTALL)
 
 
 class Layout(NamedTuple):
@@ -74,9 +74,13 @@ def parsed(properties: bytes) -> dict[str, str]:
     for line in properties.decode(errors="replace").splitlines():
         match = _PAIR.fullmatch(line)
         if match is not None and not line.lstrip().startswith(("#", "!")):
-            key, value = (_ESCAPE.sub(r"\1", each) for each in match.group("key", "value"))
+            key, value = (_ESCAPE.sub(_meant, each) for each in match.group("key", "value"))
             pairs[key] = value.rstrip()
     return pairs
+
+
+def _meant(escape: re.Match[str]) -> str:
+    return chr(int(escape["code"], 16)) if escape["code"] else escape["plain"]
 
 
 def is_whole(properties: bytes) -> bool:
