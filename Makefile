@@ -181,6 +181,11 @@ bench-spark: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race unmodified writers o
 	.venv-spark35/bin/python bench/spark_races.py $(if $(SHORT),--commits 3)
 	.venv-spark35/bin/python bench/spark_cost.py $(if $(SHORT),--pairs 2 --mebibytes 128)
 
+.PHONY: bench-flink
+bench-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) ## measure what the shim costs a checkpoint of unmodified jobs on Flink: five minutes
+	tools/servers/install.sh versitygw
+	$(BIN)/python -m bench.flink
+
 .PHONY: bench-tower
 bench-tower: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race Hudi's writers on Spark with the control tower, without it, and by Hudi's own ways: hours; SHORT=1 takes a quarter
 	tools/servers/install.sh versitygw zookeeper
