@@ -86,7 +86,7 @@ spark-newer:
 	$(call quickly,.venv-spark4) -m pytest -m "spark and not formats" -v tests/spark 2>&1 | sed -u 's/^/4.3: /'
 
 .PHONY: test-flink
-test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, and kill parts of them; SHORT=1 takes 1.20 alone
+test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS) $(SPARK35) $(SPARK_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, and kill parts of them; SHORT=1 takes 1.20 alone
 	tools/servers/install.sh versitygw
 	SHORT=$(SHORT) $(BIN)/python -m pytest -m flink -v tests/flink
 
