@@ -86,7 +86,7 @@ spark-newer:
 	$(call quickly,.venv-spark4) -m pytest -m "spark and not formats" -v tests/spark 2>&1 | sed -u 's/^/4.3: /'
 
 .PHONY: test-flink
-test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, and kill parts of them; SHORT=1 takes 1.20 alone
+test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS) $(SPARK35) $(SPARK_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, and kill parts of them; SHORT=1 takes 1.20 alone
 	tools/servers/install.sh versitygw
 	SHORT=$(SHORT) $(BIN)/python -m pytest -m flink -v tests/flink
 
@@ -180,6 +180,11 @@ bench-spark: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race unmodified writers o
 	tools/servers/install.sh versitygw
 	.venv-spark35/bin/python bench/spark_races.py $(if $(SHORT),--commits 3)
 	.venv-spark35/bin/python bench/spark_cost.py $(if $(SHORT),--pairs 2 --mebibytes 128)
+
+.PHONY: bench-flink
+bench-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) ## measure what the shim costs a checkpoint of unmodified jobs on Flink: five minutes
+	tools/servers/install.sh versitygw
+	$(BIN)/python -m bench.flink
 
 .PHONY: bench-tower
 bench-tower: $(DEV) $(JAR) $(SPARK_JARS) $(SPARK35) ## race Hudi's writers on Spark with the control tower, without it, and by Hudi's own ways: hours; SHORT=1 takes a quarter

@@ -34,11 +34,13 @@ class Fault:
     says: bytes = b""  # what is answered instead; nothing: the connection is closed
     late: bool = False  # whether it is closed only when the proxy ends
     resets: bool = False  # whether it is reset instead, which clients tell by another error
+    held: bool = False  # whether the server gets it only when the proxy is calmed, unless the client is gone
 
 
 LOST_ANSWER = Fault(applies=True)
 LOST_REQUEST = Fault(applies=False)
 LATE = Fault(applies=True, late=True)
+HELD = Fault(applies=True, held=True)
 
 
 def reset(connection: asyncio.WriteTransport) -> None:
@@ -172,6 +174,7 @@ class FaultProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
         self._over = asyncio.Event()
+        self._calmed = asyncio.Event()
         self._turn = asyncio.Lock() if one_at_a_time else None
         self.share = share
         self.address = ""
@@ -188,10 +191,16 @@ class FaultProxy:
         self._always[kind] = fault
 
     def calm(self) -> int:
-        """Have nothing scheduled go wrong any more; return how much of it was left."""
+        """Have nothing scheduled go wrong any more, and let go what is held; return how much was left."""
         left = sum(map(len, self._scripts.values()))
         self._scripts.clear()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._let_go)
         return left
+
+    def _let_go(self) -> None:
+        self._calmed.set()
+        self._calmed = asyncio.Event()
 
     def sent(self, *kinds: str) -> list[str]:
         """Return the kinds of what has come; those named, or all."""
@@ -259,6 +268,8 @@ class FaultProxy:
                 while self._protocol.head_ends not in data and (more := await client.read(_CHUNK)):
                     data += more
                 exchange.request, fault = self._took(data)
+                if fault and fault.held:
+                    data, fault = await self._hold(data, client)
                 if fault and not fault.applies:
                     if not fault.says:
                         return
@@ -276,6 +287,25 @@ class FaultProxy:
             await to_server.drain()
         # What the server has is answered, although its client is gone.
         await exchange.answered.wait()
+
+    async def _hold(self, data: bytes, client: asyncio.StreamReader) -> tuple[bytes, Fault | None]:
+        """Wait until the proxy is calmed or the client is gone; return what has come, and what goes wrong."""
+        calmed = asyncio.create_task(self._calmed.wait())
+        try:
+            while not calmed.done():
+                reading = asyncio.create_task(client.read(_CHUNK))
+                try:
+                    await asyncio.wait({calmed, reading}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    reading.cancel()
+                    await asyncio.wait({reading})
+                more = b"" if reading.cancelled() else reading.result()
+                if not (more or calmed.done()):
+                    return data, LOST_REQUEST
+                data += more
+        finally:
+            calmed.cancel()
+        return data, None
 
     def _took(self, data: bytes) -> tuple[Request, Fault | None]:
         """Take down what has come; return the last of it, and what is to go wrong."""

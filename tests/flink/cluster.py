@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -169,6 +170,9 @@ class Cluster:
             "classloader.check-leaked-classloader": "false",
             "heartbeat.interval": "1000",
             "heartbeat.timeout": "8000",
+            "metrics.fetcher.update-interval": "500",
+            # Jobs of one table in JVMs of their own: within one, Iceberg has a lock.
+            "taskmanager.load-balance.mode": "SLOTS",
             **told.config,
         }
         lines = [f"{key}: {value}" for key, value in settings.items()]
@@ -299,14 +303,56 @@ class Cluster:
     def _until(self, is_so: Callable[[], bool], seconds: float, otherwise: str) -> None:
         until(is_so, seconds, f"{otherwise}; the logs are in {self.home / 'log'}")
 
+    def rows_read(self, job: str) -> int:
+        """Return how many rows a job's sources have given."""
+        read = 0
+        for vertex in self.ask(f"/jobs/{job}")["vertices"]:
+            metrics = f"/jobs/{job}/vertices/{vertex['id']}/subtasks/metrics"
+            given = [
+                urllib.parse.quote(each["id"])
+                for each in self.ask(metrics)
+                if each["id"].startswith("Source__") and each["id"].endswith(".numRecordsOut")
+            ]
+            if given:
+                read += sum(int(each["sum"]) for each in self.ask(f"{metrics}?get={','.join(given)}"))
+        return read
+
+    def wait_for_rows(self, job: str, number: int) -> None:
+        """Return when a job's sources have given so many rows."""
+        self._until(
+            lambda: self.rows_read(job) >= number, _ENDS_WITHIN, f"job {job} has not read {number} rows"
+        )
+
+    def wait_for_tasks(self, job: str) -> None:
+        """Return when all tasks of a job run, without which it makes no checkpoint."""
+
+        def run() -> bool:
+            return all(each["status"] == "RUNNING" for each in self.ask(f"/jobs/{job}")["vertices"])
+
+        self._until(run, _ENDS_WITHIN, f"not all tasks of job {job} run")
+
+    def stop(self, job: str) -> str:
+        """Stop a job with a savepoint, and return its path once it is there: the job commits it then."""
+        self.ask(f"/jobs/{job}/stop", "POST", targetDirectory=(self.folder / "savepoints").as_uri())
+        self._until(lambda: self._savepoint(job) is not None, _ENDS_WITHIN, f"job {job} has no savepoint")
+        return str(self._savepoint(job))
+
+    def _savepoint(self, job: str) -> str | None:
+        latest: dict[str, str] | None = self.ask(f"/jobs/{job}/checkpoints")["latest"]["savepoint"]
+        return None if latest is None else latest["external_path"]
+
     def last_checkpoint(self, job: str) -> str:
         """Return the path of a job's last complete checkpoint, also of one that nobody runs any more."""
         complete = (self.folder / "checkpoints" / job).glob("chk-*/_metadata")
         return max(complete, key=lambda each: int(each.parent.name.partition("-")[2])).parent.as_uri()
 
-    def ask(self, path: str, method: str = "GET") -> dict[str, Any]:
-        """Ask the job manager by its REST API."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.rest}{path}", method=method)
+    def ask(self, path: str, method: str = "GET", **said: Any) -> Any:
+        """Ask the job manager by its REST API, with a body where something is said."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.rest}{path}",
+            data=json.dumps(said).encode() if said else None,
+            headers={"Content-Type": "application/json"},
+            method=method,
+        )
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
-            said: dict[str, Any] = json.load(answer)
-        return said
+            return json.load(answer)

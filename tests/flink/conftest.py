@@ -54,7 +54,12 @@ def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> It
 def told(store: BucketServer, proxies: list[FaultProxy]) -> FlinkSettings:
     """Return what guards two schemes of the store; a third leads there past the guard."""
     guarding = settings(GUARDED, ",".join(each.endpoint for each in proxies))
-    client = {**s3a_settings(store), f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    client = {
+        **s3a_settings(store),
+        f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        # What a test holds up has not failed before the last job of a busy machine is there.
+        "fs.putifabsent.deadline": "300s",
+    }
     config = {**guarding.config, "fs.allowed-fallback-filesystems": ";".join((*GUARDED, STOCK))}
     return FlinkSettings({**guarding.site, **client}, config)
 

@@ -53,7 +53,11 @@ def job(said: dict[str, Any]) -> str:
     return str(told(EnvironmentSettings.in_streaming_mode(), said).get_job_client().get_job_id())
 
 
-CALLS = {"batch": rows, "streaming": job}
+def bounded(said: dict[str, Any]) -> str:
+    return str(told(EnvironmentSettings.in_batch_mode(), said).get_job_client().get_job_id())
+
+
+CALLS = {"batch": rows, "streaming": job, "bounded": bounded}
 
 if __name__ == "__main__":
     main()

@@ -49,16 +49,18 @@ class Program:
         rows: list[list[Any]] = self._call(statements, mode="batch")
         return rows
 
-    def submit(self, *statements: str, **settings: str) -> str:
+    def submit(self, *statements: str, bounded: bool = False, **settings: str) -> str:
         """Run statements, of which the last is a job that goes on, and return the job's id.
 
         Parameters
         ----------
+        bounded
+            Whether it is a batch, which has no checkpoints.
         settings
             Flink's, for this job: dots as double underscores, hyphens as single ones.
         """
         named = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
-        job: str = self._call(statements, mode="streaming", settings=named)
+        job: str = self._call(statements, mode="bounded" if bounded else "streaming", settings=named)
         return job
 
     def _call(self, statements: tuple[str, ...], **said: Any) -> Any:
@@ -128,8 +130,11 @@ class Format(NamedTuple):
         """Make the table: two jobs that begin at once would both."""
         program.run(*self.opened(warehouse))
 
-    def streamed(self, program: Program, warehouse: str, who: str, source: str, **settings: str) -> str:
-        """Have a job write what a source gives, and commit the rows of each checkpoint; return its id."""
+    def streamed(self, program: Program, warehouse: str, who: str, source: str, **settings: Any) -> str:
+        """Have a job write what a source gives, and commit the rows of each checkpoint; return its id.
+
+        A ``bounded`` one commits all of them at its end.
+        """
         return program.submit(
             *self.opened(warehouse),
             f"CREATE TEMPORARY TABLE source (n BIGINT) WITH ({source})",

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import signal
-import uuid
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from putifabsent.inspection import inspect
 from putifabsent.lab.fault_proxy import LATE
-from putifabsent.timeline import read
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, STOCK
-from tests.flink.programs import FORMATS, Feed, Format, counted
+from tests.flink.programs import FORMATS, Feed, counted
+from tests.flink.tables import Table, Writer, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,63 +30,6 @@ pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
 NAMES, ROWS, A_SECOND = ("job0", "job1"), 400, 20
 AT_ONCE = 100
 EXPECTED = {(who, n): 1 for who in NAMES for n in range(ROWS)}
-
-
-class Table(NamedTuple):
-    """A table of a test's own.
-
-    Attributes
-    ----------
-    form
-        Its format.
-    warehouse
-        Where it lies.
-    """
-
-    form: Format
-    warehouse: str
-
-    @property
-    def url(self) -> str:
-        """Itself, for whoever is no Hadoop."""
-        return f"s3://{self.warehouse.partition('://')[2]}/{self.form.folder}"
-
-    def total(self, store: BucketServer) -> int:
-        """Return how many rows it has."""
-        snapshots = list(read(self.url, **store.storage_options).active())
-        return self.form.total(snapshots[-1].content) if snapshots else 0
-
-
-class Writer(NamedTuple):
-    """A job that writes to a table.
-
-    Attributes
-    ----------
-    table
-        Which one.
-    who
-        What is in its rows.
-    job
-        Flink's id of it.
-    feed
-        Where its rows come from; None: it counts.
-    """
-
-    table: Table
-    who: str
-    job: str
-    feed: Feed | None = None
-
-
-def made(program: Program, schemes: Iterable[str], bucket: str) -> list[Table]:
-    """Make a table of each format, each by a scheme of its own."""
-    tables = [
-        Table(form, f"{scheme}://{bucket}/{name}-{uuid.uuid4().hex[:8]}")
-        for scheme, (name, form) in zip(schemes, FORMATS.items(), strict=True)
-    ]
-    for each in tables:
-        each.form.made(program, each.warehouse)
-    return tables
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
+from putifabsent.lab.fault_proxy import HELD, LOST_ANSWER, LOST_REQUEST, FaultProxy
+from tests.faults.failover import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -262,6 +263,43 @@ def test_an_answer_right_behind_a_word_to_continue_is_lost_too() -> None:
                 )
                 assert b"201" not in all_of(sock)
     assert (len(proxy.requests), proxy.lost) == (1, 1)
+
+
+def test_what_is_held_gets_there_when_the_proxy_is_calmed(server: Server) -> None:
+    with FaultProxy(server.endpoint) as proxy, ThreadPoolExecutor(2) as clients:
+        proxy.script("PUT", HELD, HELD, HELD)
+        held = clients.map(lambda name: arrived(proxy.endpoint, [name]), NAMES[:2])
+        until(lambda: proxy.lost == 2)
+        assert server.asked == []
+        assert proxy.calm() == 1
+        assert list(held) == [[name] for name in NAMES[:2]]
+        assert arrived(proxy.endpoint, NAMES[2:]) == NAMES[2:]
+
+
+def test_what_is_held_when_the_proxy_is_calmed_gets_there_also_if_its_body_comes_later(
+    server: Server,
+) -> None:
+    with FaultProxy(server.endpoint) as proxy, connected(proxy.endpoint) as sock:
+        proxy.script("PUT", HELD)
+        sock.sendall(b"PUT /0 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nConnection: close\r\n\r\n")
+        until(lambda: proxy.lost == 1)
+        proxy.calm()
+        assert arrived(proxy.endpoint, NAMES[1:]) == NAMES[1:]
+        sock.sendall(b"x")
+        assert b"201" in all_of(sock)
+
+
+def test_what_is_held_for_a_client_that_is_gone_gets_nowhere(server: Server) -> None:
+    with FaultProxy(server.endpoint) as proxy:
+        proxy.script("PUT", HELD)
+        with connected(proxy.endpoint) as sock:
+            sock.sendall(b"PUT /0 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
+            until(lambda: proxy.lost == 1)
+            sock.sendall(b"x")
+        assert server.has_closed.wait(PATIENCE)
+        proxy.calm()
+        assert arrived(proxy.endpoint, NAMES[1:]) == NAMES[1:]
+    assert server.asked == [("PUT", name) for name in NAMES[1:]]
 
 
 @pytest.mark.parametrize("endpoint", ["https://127.0.0.1:9000", "127.0.0.1:9000", "http://"])

@@ -105,10 +105,13 @@ class Driver:
         Its session.
     log
         Where it writes what it has to say.
+    python
+        What runs it.
     """
 
-    def __init__(self, told: Told, log: Path) -> None:
-        self._child = Child([sys.executable, "-m", "tests.spark.driver"], log, cwd=ROOT, env=_environment())
+    def __init__(self, told: Told, log: Path, python: str = sys.executable) -> None:
+        env = {**_environment(), "PYSPARK_PYTHON": python}
+        self._child = Child([python, "-m", "tests.spark.driver"], log, cwd=ROOT, env=env)
         self.log = log
         self._child.say(told._asdict())
 
@@ -164,11 +167,12 @@ class Driver:
 
 
 @contextmanager
-def driving(told: Iterable[Told], logs: Path) -> Iterator[list[Driver]]:
+def driving(told: Iterable[Told], logs: Path, python: str = sys.executable) -> Iterator[list[Driver]]:
     """Run drivers, one of each that is told, all of which start at once; their logs go to a folder."""
     with ExitStack() as stack:
         started = [
-            stack.enter_context(Driver(each, logs / f"{number}.log")) for number, each in enumerate(told)
+            stack.enter_context(Driver(each, logs / f"{number}.log", python))
+            for number, each in enumerate(told)
         ]
         yield [each.wait() for each in started]
 

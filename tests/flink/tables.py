@@ -1,0 +1,75 @@
+"""Tables of a test's own, and the jobs that write to them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+from putifabsent.timeline import read
+from tests.flink.programs import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.flink.programs import Feed, Format, Program
+    from tests.servers import BucketServer
+
+__all__ = ["Table", "Writer", "made", "table_of"]
+
+
+class Table(NamedTuple):
+    """A table of a test's own.
+
+    Attributes
+    ----------
+    form
+        Its format.
+    warehouse
+        Where it lies.
+    """
+
+    form: Format
+    warehouse: str
+
+    @property
+    def url(self) -> str:
+        """Itself, for whoever is no Hadoop."""
+        return f"s3://{self.warehouse.partition('://')[2]}/{self.form.folder}"
+
+    def total(self, store: BucketServer) -> int:
+        """Return how many rows it has."""
+        snapshots = list(read(self.url, **store.storage_options).active())
+        return self.form.total(snapshots[-1].content) if snapshots else 0
+
+
+class Writer(NamedTuple):
+    """A job that writes to a table.
+
+    Attributes
+    ----------
+    table
+        Which one.
+    who
+        What is in its rows.
+    job
+        Flink's id of it.
+    feed
+        Where its rows come from; None: it counts.
+    """
+
+    table: Table
+    who: str
+    job: str
+    feed: Feed | None = None
+
+
+def table_of(name: str, program: Program, scheme: str, bucket: str) -> Table:
+    """Make a table of a format."""
+    table = Table(FORMATS[name], f"{scheme}://{bucket}/{uuid.uuid4().hex[:8]}/{name}")
+    table.form.made(program, table.warehouse)
+    return table
+
+
+def made(program: Program, schemes: Iterable[str], bucket: str) -> list[Table]:
+    """Make a table of each format, each by a scheme of its own."""
+    return [table_of(name, program, scheme, bucket) for scheme, name in zip(schemes, FORMATS, strict=True)]
