@@ -15,6 +15,7 @@ import os
 import time
 import uuid
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -40,8 +41,6 @@ UNSAFE_FOR = 3600.0
 
 And any verdict on a port of this machine, where another server may listen tomorrow.
 """
-
-_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 LONGEST_WAIT = 120.0
 """Seconds for which a process waits for another one's probe before it probes itself."""
@@ -78,7 +77,7 @@ class Verdict:
 
 def recall(kind: str, endpoint: str | None, folder: str) -> dict[str, Verdict]:
     """Return what is known of ``endpoint`` and the bucket of ``folder``, and not too old, by operation."""
-    is_here = urlsplit(endpoint or "").hostname in _THIS_MACHINE
+    is_here = _is_here(urlsplit(endpoint or "").hostname or "")
     found: dict[str, Verdict] = {}
     kept, known = _read(), dict[str, Any]()
     for key in (_key(kind, endpoint), _bucket_key(kind, endpoint, folder)):
@@ -150,6 +149,14 @@ def _is_of_use(records: Mapping[str, Any]) -> bool:
         return any(0 <= time.time() - record["time"] < SAFE_FOR for record in records.values())
     except (KeyError, TypeError):
         return False
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return "localhost" in host.split(".")
+    return address.is_loopback or address.is_unspecified
 
 
 def _key(kind: str, endpoint: str | None) -> str:

@@ -205,6 +205,8 @@ class Record:
             fields = json.loads(data)
             if fields["format"] > _FORMAT:
                 raise ConfigError(f"{name} was written by a newer putifabsent: update this one")
+            if fields["number"] != number_of(name.rpartition("/")[2]):
+                raise ValueError(f"{name} is record {fields['number']}: it is a copy")
             before = fields["before"]
             return Record(
                 fields["number"], _offer(fields["offer"]), None if before is None else _state(before)

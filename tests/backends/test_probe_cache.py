@@ -90,7 +90,9 @@ def test_a_verdict_counts_for_a_week_and_one_that_stops_a_mount_for_an_hour(
     assert set(recall(*WHERE)) == known
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "127.0.1.1", "[::]", "s3.localhost.localstack.cloud"]
+)
 def test_a_verdict_on_a_port_of_this_machine_counts_for_an_hour(file: Path, host: str) -> None:
     remember("s3", f"http://{host}:9000", "bucket/t", SAFE)
     _made_older(file, UNSAFE_FOR - 60)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent import ConfigError, Fenced, NameTaken
-from putifabsent.spark.sets import CARRY, File, Record, State, carrier_of, nullable, number_of
+from putifabsent.spark.sets import CARRY, File, Record, State, carrier_of, name_of, nullable, number_of
 from tests.spark.offers import append, batch, history, overwrite, schema
 
 if TYPE_CHECKING:
@@ -67,8 +67,14 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"format":1,"number":1,"offer":{},"before":null}'])
 def test_what_is_no_record_is_told_by_its_name(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"x\.json is no record"):
-        Record.decode("x.json", data)
+    with pytest.raises(ValueError, match=r"0001\.json is no record"):
+        Record.decode(name_of(1), data)
+
+
+def test_a_copy_of_a_record_is_none_of_its_name_s() -> None:
+    (record,) = history(append(ONE))
+    with pytest.raises(ValueError, match=r"0002\.json is record 1: it is a copy"):
+        Record.decode(name_of(2), record.encode())
 
 
 @pytest.mark.parametrize("name", ["1.json", "00000000000000000001.crc", "0000000000000000000x.json", "x", ""])
