@@ -210,10 +210,6 @@ class Scene:
         """Whether a ballot of the incarnation is above another."""
         return self.latest(incarnation) > than
 
-    def next_round(self, incarnation: int) -> int:
-        """Return a round above all of the incarnation."""
-        return self.latest(incarnation)[0] + 1
-
     def highest(self, incarnation: int) -> Accept | None:
         """Return the accept of the incarnation's highest ballot that has one."""
         accepts = [each for each in self.accepts if each.incarnation == incarnation and self.stands(each)]

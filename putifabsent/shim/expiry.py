@@ -94,7 +94,10 @@ def check_number(
         if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
             return
     mine, later = yield from _list(name, series, token)
-    made = yield from _made_when(name, token, made, mine, put_at)
+    earliest = mine if put_at is None else (yield from put_at())
+    if earliest is None:
+        raise OutcomeUnknown(name.path, token, _REMOVED)
+    made = made or Made(earliest, mine)
     if _is_skipped(series, later):
         # Names are listed one after the other: the next number may have come when its place was passed, and
         # those after it before theirs. A second listing shows it, if it is still there.
@@ -122,19 +125,6 @@ def is_lowest(name: Name) -> Protocol[bool]:
     listed: Listed = yield from read(List(name.path.rpartition("/")[0]))
     numbers = {series.number_of(entry.name) for entry in listed.entries} - {None, series.number}
     return bool(numbers) and all(number is not None and number > series.number for number in numbers)
-
-
-def _made_when(
-    name: Name,
-    token: str,
-    made: Made | None,
-    listed: datetime | None,
-    put_at: Callable[[], Protocol[datetime | None]] | None,
-) -> Protocol[Made]:
-    earliest = listed if put_at is None else (yield from put_at())
-    if earliest is None:
-        raise OutcomeUnknown(name.path, token, _REMOVED)
-    return made or Made(earliest, listed)
 
 
 def _has_expired(series: Series, later: dict[int, datetime], made: Made, *, shows_all: bool) -> bool | None:

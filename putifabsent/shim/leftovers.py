@@ -23,7 +23,7 @@ from putifabsent.shim.state_keys import identity_of, parsed
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.registries import Claim, Claims
+    from putifabsent.backends.registries import Claims
     from putifabsent.shim.names import Name
 
 __all__ = ["Leftover", "What", "in_ballots", "in_claims", "mend_ballots", "mend_claims"]
@@ -96,7 +96,10 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         if isinstance(seen, Found) and scene.has_ended(seen.holder.token):
             found.append((path, What.COPY, path, 1))
     value = scene.decided(living) or scene.bare(living)
-    if value is None and scene.is_abandoned and not any(_is_older(scene, seen) for seen in looks.values()):
+    is_older = any(
+        isinstance(seen, Found) and not scene.has_ended(seen.holder.token) for seen in looks.values()
+    )
+    if value is None and scene.is_abandoned and not is_older:
         found.append((voter.name, What.ABANDONED, voter.folder, len(scene.ballots(living))))
     elif scene.highest(living) is not None and (value is None or is_void(value)):
         found.append((voter.name, What.UNDECIDED, voter.folder, 1))
@@ -124,9 +127,11 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
         salted = {entry.name: part for entry in listed.entries if (part := parsed(entry.name)) is not None}
         claim = yield from claimant.read()
         looks = yield from _looks(name, creation)
-        source = yield from _source(claimant, claim)
+        has_bytes = (
+            claim is not None and claim.live and isinstance((yield from claimant.look(claim.key)), Found)
+        )
         # What a deletion has removed in between is not lost.
-        if source is not None or claim is None or (yield from claimant.read()) == claim:
+        if has_bytes or claim is None or (yield from claimant.read()) == claim:
             break
     times = [entry.created for entry in listed.entries]
     used = 0 if claim is None else claim.incarnation
@@ -149,7 +154,7 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
             seen,
             is_it=is_it,
             has_ended=isinstance(seen, Found) and has_ended(seen, claim),
-            has_bytes=source is not None,
+            has_bytes=has_bytes,
             guarded=name.guarded,
         )
         # Whoever finds the bytes of a claim gone takes their copy, and after the table was left that is all.
@@ -195,17 +200,6 @@ def _looks(name: Name, creation: Creation) -> Protocol[dict[str, Found | Absent]
     for path in name.all_names:
         looks[path] = yield from look(path, name.path, creation.token, "it is looked after")
     return looks
-
-
-def _source(claimant: Claimant, claim: Claim | None) -> Protocol[Found | None]:
-    if claim is None or not claim.live:
-        return None
-    seen = yield from claimant.look(claim.key)
-    return seen if isinstance(seen, Found) else None
-
-
-def _is_older(scene: Scene, seen: Found | Absent) -> bool:
-    return isinstance(seen, Found) and not scene.has_ended(seen.holder.token)
 
 
 def _shown(

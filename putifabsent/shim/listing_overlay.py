@@ -18,7 +18,7 @@ from putifabsent.shim.requests import ListClaims, Protocol, SweepClaims
 from putifabsent.shim.state_keys import parsed, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from putifabsent.backends.registries import ClaimEntry, ClaimPage, Claims
     from putifabsent.shim.names import Name
@@ -58,17 +58,10 @@ def in_ballots(keys: Iterable[str], shown: Iterable[str], classify: Classify) ->
     for folder, inside in folders.items():
         name = names[folder]
         if name is not None:
-            sightings += _in_scene(classify(name), folder, inside)
+            living, source, is_open = _living(folder, tuple(inside))
+            for rank, each in enumerate(classify(name).all_names):
+                sightings.append(Sighting(each, source) if rank == living else Sighting(each, None, is_open))
     return sightings
-
-
-def _in_scene(name: Name, folder: str, keys: list[str]) -> Iterator[Sighting]:
-    rank, key, is_open = _living(folder, tuple(keys))
-    for each_rank, each in enumerate(name.all_names):
-        if each_rank == rank:
-            yield Sighting(each, key)
-        else:
-            yield Sighting(each, None, is_open)
 
 
 @lru_cache(maxsize=4096)  # most names were decided long ago, and are listed again and again

@@ -245,10 +245,8 @@ class Voter:
     def called(self, scene: Scene, own: str | None) -> Protocol[str]:
         """Call a ballot above all of the living incarnation, and decide it as :meth:`decide`."""
         incarnation = scene.incarnation
-        prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
-        seen = yield from self.scene()
-        value = yield from self.decide(prepare, seen, own)
-        return value
+        prepare = yield from self.put_new(incarnation, scene.latest(incarnation)[0] + 1, _NOTHING)
+        return (yield from self.decide(prepare, (yield from self.scene()), own))
 
     def valid(self, incarnation: int, value: str) -> Protocol[str]:
         """Return a decided value; where it is void, end the incarnation: ``Ended``."""
@@ -305,7 +303,7 @@ class Voter:
             decided = scene.decided(incarnation)
             if decided is not None:
                 return decided
-            prepare = yield from self.put_new(incarnation, scene.next_round(incarnation), _NOTHING)
+            prepare = yield from self.put_new(incarnation, scene.latest(incarnation)[0] + 1, _NOTHING)
             scene = yield from self.scene()
 
     def refuse_removed(self, prepare: Prepare, scene: Scene, own: str | None) -> None:

@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant(
         "completions before one's own stay unpublished",
         "ledger/completion",
-        ", first=_settling(ledger, creation))",
+        ", first=lambda state: _settled(ledger, creation, state))",
         ")",
         COMMITS,
     ),

@@ -86,8 +86,7 @@ def complete(
 
 def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
     """Publish what is completed and not published: a dead writer has left it."""
-    state = yield from ledger.current(creation)
-    yield from _settling(ledger, creation)(state)
+    yield from _settled(ledger, creation, (yield from ledger.current(creation)))
 
 
 def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> Protocol[bool]:
@@ -142,7 +141,7 @@ def _decide(
     key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
-        yield from append(ledger, draft, creation, first=_settling(ledger, creation))
+        yield from append(ledger, draft, creation, first=lambda state: _settled(ledger, creation, state))
         ledger.opened.add(instant)
         return
     except GeneratorExit:
@@ -231,21 +230,18 @@ def _completing(
     return draft
 
 
-def _settling(ledger: Ledger, creation: Creation) -> Callable[[State], Protocol[None]]:
-    def first(state: State) -> Protocol[None]:
-        made = state.unpublished
-        if made is None or made.token == ledger.published:
-            return
-        path = ledger.path(made.name)
-        seen: HeadOutcome = yield from read(Head(path))
-        is_there = isinstance(seen, Found) and seen.holder.token == made.token
-        undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
-        if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
-            ledger.published = made.token
-            return
-        yield from _publish(ledger, made, creation, must=True)
-
-    return first
+def _settled(ledger: Ledger, creation: Creation, state: State) -> Protocol[None]:
+    made = state.unpublished
+    if made is None or made.token == ledger.published:
+        return
+    path = ledger.path(made.name)
+    seen: HeadOutcome = yield from read(Head(path))
+    is_there = isinstance(seen, Found) and seen.holder.token == made.token
+    undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
+    if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
+        ledger.published = made.token
+        return
+    yield from _publish(ledger, made, creation, must=True)
 
 
 def _publish(
