@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Change"]
+__all__ = ["Change", "public_in"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Change:
         made = {source: self._module(package, source) for source in family}
         for module in made.values():
             for other in made.values():
-                names = module.__dict__.keys() & set(other.__dict__["__all__"])
+                names = module.__dict__.keys() & public_in(other)
                 module.__dict__.update({name: other.__dict__[name] for name in names})
         return made
 
@@ -73,5 +75,22 @@ class Change:
     def _module(self, package: ModuleType, source: str) -> ModuleType:
         text = self.text(package, source)
         module = ModuleType(f"{package.__name__}.{source}".replace("/", "."))
+        module.__file__ = str(Path(package.__path__[0]) / f"{source}.py")
         exec(compile(text, f"<{self.name}>", "exec"), module.__dict__)  # noqa: S102 - it is our own text
         return module
+
+
+def public_in(module: ModuleType) -> frozenset[str]:
+    """Return the names without an underscore that a module's text defines itself, and does not import."""
+    return _public_in(str(module.__file__))
+
+
+@cache
+def _public_in(path: str) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.parse(Path(path).read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        for each in node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]:
+            found |= {name.id for name in ast.walk(each) if isinstance(name, ast.Name)} if each else set()
+    return frozenset(name for name in found if not name.startswith("_"))

@@ -42,8 +42,6 @@ from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["GUARD", "BucketCounter"]
-
 GUARD = "**/.putifabsent-instants/**"
 """What a mount must guard, so that its arbiter decides about records."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Lock
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["NAME", "Clock", "Counted", "Source", "TrueTime", "clock"]
-
 NAME = "instants"
 """What the counter, or the lock, is called: one for all tables, so that no two spellings of one differ."""
 

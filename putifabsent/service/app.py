@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     from putifabsent.service.settings import Settings
 
-__all__ = ["CONTENT_TYPE", "SESSION", "WRITER", "Tally", "application", "listening", "serve"]
-
 SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
 """Headers of every call: for whom it is made."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from putifabsent.clocks import Clock
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["CALLS", "Doing", "Kind"]
-
 
 @dataclass(frozen=True)
 class Doing:

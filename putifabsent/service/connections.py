@@ -25,8 +25,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SECONDS", "STRANGERS", "Certificate", "Connection", "Stranger", "Strangers", "more_descriptors"]
-
 STRANGERS = 4096
 """So many connections at most that have not shown the secret, and half of the files that may be open."""
 

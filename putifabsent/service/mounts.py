@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.service.settings import Mounting
 
-__all__ = ["Caller", "Mounts", "Outside"]
-
 _SCHEMES = {**GUARDED, "s3n": GUARDED["s3"]}
 
 # Anybody can have an account there, and only Azure may receive a caller's credentials.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-__all__ = ["SECRET", "Mounting", "Settings", "Ticking"]
-
 SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
 """The environment variable that has the secret, where no settings do."""
 

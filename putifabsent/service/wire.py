@@ -26,24 +26,6 @@ from putifabsent.shim.ledger.facts import LONGEST_LEASE
 if TYPE_CHECKING:
     from putifabsent.errors import Holder
 
-__all__ = [
-    "FAILURES",
-    "Admit",
-    "BeatTurn",
-    "Call",
-    "Create",
-    "Delete",
-    "Failure",
-    "Instants",
-    "Names",
-    "Rename",
-    "Resolve",
-    "TakeTurn",
-    "failed",
-    "held_by",
-    "wrong",
-]
-
 Address = Annotated[str, Field(min_length=1, max_length=4096)]
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 TurnName = Annotated[str, Field(pattern=r"^[^/]{1,100}\.[0-9]{1,18}$")]

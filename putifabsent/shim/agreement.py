@@ -23,8 +23,6 @@ from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Got, PutOutcome
 
-__all__ = ["NATIVE", "Terms", "agree", "leave_record", "look_for_others", "record_of", "state_of_record"]
-
 _FORMAT = 1
 _RECORDS = "/arbiters"
 

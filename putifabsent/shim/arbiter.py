@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
 
-__all__ = ["Arbiter", "Balloting", "Claiming", "Locking"]
-
 
 class Arbiter(ABC):
     """Decides who creates a name, where the store can't."""

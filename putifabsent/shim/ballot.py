@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 
-__all__ = ["clean", "create", "delete", "find", "forget", "glance", "resolve"]
-
 _ENDS = 2
 """So many ends a deletion leaves: a creator who was paused past the one but last gets the answer "won"."""
 

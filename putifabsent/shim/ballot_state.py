@@ -32,24 +32,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Entry
     from putifabsent.shim.names import Name
 
-__all__ = [
-    "LONGEST_KEY",
-    "Accept",
-    "End",
-    "Key",
-    "Prepare",
-    "Scene",
-    "folder_of",
-    "is_void",
-    "mark",
-    "marked",
-    "parsed",
-    "rank_of",
-    "void_of",
-    "voter_of",
-    "written",
-]
-
 # A slash, a letter, two numbers, two voters: UUIDs with the number of a try and a rank.
 LONGEST_KEY = 130
 """Bytes of the longest key, with its slash."""

@@ -15,8 +15,6 @@ from putifabsent.shim.policy import ENFORCED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["bucket_policy"]
-
 _LARGEST = 20 * 1024
 _SPECIAL = re.compile(r"[*?$]")
 

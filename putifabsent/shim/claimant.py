@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
-__all__ = ["Claimant", "has_ended", "holder_of"]
-
 
 @dataclass(slots=True)
 class Claimant:

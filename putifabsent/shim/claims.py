@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 
-__all__ = ["clean", "create", "delete", "find", "forget", "resolve"]
-
 
 def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place: str) -> Protocol[Created]:
     """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.registries import AcquireOutcome, Lock, ReleaseOutcome
 
-__all__ = ["MOST", "RegistryTime", "Zone", "instant_of", "millis_of", "refuse_zone", "take", "true_time"]
-
 Zone: TypeAlias = timezone | ZoneInfo
 """Zones that tell which of two equal hours it is, by ``fold``: others, as pytz's, may not."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Request
 
-__all__ = ["Counts"]
-
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
-__all__ = ["age_of", "copy", "create", "rename", "resolve"]
-
 _Source: TypeAlias = Create | Copy | Stage | StageCopy
 
 _MARGIN = timedelta(seconds=2)

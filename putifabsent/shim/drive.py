@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
 
-__all__ = ["asleep_too", "run", "run_async", "walk", "walk_async"]
-
 T = TypeVar("T")
 Step = TypeVar("Step")
 

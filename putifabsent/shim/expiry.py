@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name, Series
 
-__all__ = ["CLEARLY", "Made", "check_number", "check_win", "is_lowest"]
-
 CLEARLY = timedelta(minutes=5)
 """How far apart two of the store's own times must lie to say which creation came first."""
 

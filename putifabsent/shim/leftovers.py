@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Claims
     from putifabsent.shim.names import Name
 
-__all__ = ["Leftover", "What", "in_ballots", "in_claims", "mend_ballots", "mend_claims"]
-
 
 class What(str, Enum):
     """What is left, or broken."""

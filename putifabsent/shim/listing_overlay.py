@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Classify = Callable[[str], Name]
 
-__all__ = ["Sighting", "all_pages", "in_ballots", "in_claims"]
-
 _AT_SOME_TIME = datetime.fromtimestamp(0, timezone.utc)
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 
-__all__ = ["LEASE", "PATIENCE", "create"]
-
 LEASE = 5.0
 """Seconds: many times what a ballot takes. A holder that dies is waited for no longer."""
 

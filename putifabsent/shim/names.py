@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from putifabsent.backends.base import STATE_FOLDER
 
-__all__ = ["Enforced", "Name", "Role", "Rule", "Series", "is_state", "nameless", "ordinary", "states_at"]
-
 _HUDI = ".hoodie"
 _GROUP_NAME = re.compile(r"\(\?P<[a-z]+>")
 

@@ -19,8 +19,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
 from putifabsent.shim.names import Enforced, Name, Rule, is_state, nameless, ordinary
 
-__all__ = ["ENFORCED", "GRAMMARS", "RULES", "Grammar", "Policy"]
-
 Grammar: TypeAlias = Callable[[str, str, str], Name | None]
 """``classify`` of one format: takes a full name, its folder and its last component."""
 

@@ -16,8 +16,6 @@ from putifabsent.errors import ConfigError, UnsafeStore
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ARBITERS", "BY_THE_STORE", "check", "needs_probe", "validate"]
-
 BY_THE_STORE = ("auto", "native")
 """With these, the store itself decides."""
 

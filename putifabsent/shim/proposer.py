@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.ballot_state import Key
     from putifabsent.shim.names import Name
 
-__all__ = ["Ended", "Removed", "Voter", "is_copy"]
-
 _NOTHING = InMemory(b"")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
 
-__all__ = ["Located", "look", "read", "removed", "unanswered"]
-
 
 @dataclass(frozen=True, slots=True)
 class Located(Found):

@@ -17,40 +17,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Claim, Claims, Lock
 
-__all__ = [
-    "Acquire",
-    "Advance",
-    "Both",
-    "Complete",
-    "Copy",
-    "Create",
-    "Delete",
-    "Discard",
-    "ForgetClaim",
-    "Get",
-    "Head",
-    "List",
-    "ListClaims",
-    "Now",
-    "Pause",
-    "Protocol",
-    "Publish",
-    "Put",
-    "ReadClaim",
-    "Release",
-    "Request",
-    "Since",
-    "Sleep",
-    "Stage",
-    "StageCopy",
-    "StoreTime",
-    "SweepClaims",
-    "Walk",
-    "WriteClaim",
-    "perform",
-    "perform_async",
-]
-
 
 class Create(NamedTuple):
     """Write the body under the name, only if it is not there."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GUARDED", "KINDS", "SCHEMES"]
-
 SCHEMES = {
     "s3": ("s3", "s3a"),
     "gcs": ("gs", "gcs"),

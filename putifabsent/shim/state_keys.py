@@ -31,18 +31,6 @@ from putifabsent.backends.base import STATE_FOLDER
 if TYPE_CHECKING:
     from putifabsent.shim.names import Name
 
-__all__ = [
-    "Placed",
-    "Salted",
-    "folder_for",
-    "folder_of",
-    "identity_of",
-    "marked",
-    "parsed",
-    "placed",
-    "shelf_for",
-]
-
 _LONGEST_COMPONENT = 200
 _LONGEST_NAME = 1024
 # A name that has no UTF-8 form is the store's to refuse.

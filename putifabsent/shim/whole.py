@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-__all__ = ["LARGE", "Seen", "check_whole", "is_judged", "lack_of", "looked_at"]
-
 LARGE = 16 * 2**20
 """Bytes; of a body that has more the ends are looked at alone."""
 

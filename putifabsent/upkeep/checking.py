@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, str], None]
 
-__all__ = ["GRACE", "Checked", "fsck"]
-
 GRACE = 3600.0
 """Seconds: what is younger may be a writer's who is busy with it."""
 

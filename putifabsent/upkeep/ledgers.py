@@ -21,8 +21,6 @@ from putifabsent.upkeep.tables import refuse_a_part, terms_with
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["Begun", "TableLedger", "TableTurns", "Waiting", "ledger_of", "turns_of"]
-
 _SECONDS = 14
 """Digits of an instant to the second; others have milliseconds, too."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.upkeep.checking import Progress
 
-__all__ = ["drop", "leave", "migrate"]
-
 _RECORDS = "arbiters"
 # What would be shown, or hidden, by what is going to be removed.
 _SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.STRANGE)

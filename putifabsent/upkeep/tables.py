@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
-__all__ = ["Identities", "Table", "refuse_a_part", "terms_with"]
-
 _BELOW = f"/{STATE_FOLDER}/"
 # As the store on local disk calls them: a creation's token, and a UUID.
 _TEMPORARY = re.compile(r".+\.[0-9a-f]{32}")

@@ -20,6 +20,7 @@ from putifabsent.shim.ledger import (
 )
 from putifabsent.shim.requests import Create, Delete, Now
 from putifabsent.testing.imagined import LOST, ImaginedStore, Thing
+from tests.mutation import public_in
 from tests.shim.ledger_judges import WAS
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def family(modules: dict[str, Any]) -> Any:
     """Return what actors use of the modules, the real ones or a mutant's."""
     every = SimpleNamespace()
     for module in modules.values():
-        vars(every).update({name: vars(module)[name] for name in module.__all__})
+        vars(every).update({name: vars(module)[name] for name in public_in(module)})
     every.create_by_rule, every.delete_by_rule = modules["calls"].create, modules["calls"].delete
     return every
 

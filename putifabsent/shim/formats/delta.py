@@ -26,23 +26,6 @@ from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "ENFORCED",
-    "FOLDERS",
-    "PATTERNS",
-    "RULES",
-    "SIDECARS",
-    "Checkpoint",
-    "Logical",
-    "checkpoint_in",
-    "checksum_of",
-    "classify",
-    "logical",
-    "number_in",
-    "path_of",
-    "vector_of",
-]
-
 FORMAT = "delta"
 FIRST = 0
 FOLDERS = frozenset({"_delta_log", "_staged_commits", "_commits", "_sidecars"})

@@ -41,25 +41,6 @@ from typing import Any, Literal, NamedTuple
 
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless, number_by
 
-__all__ = [
-    "ACTIONS",
-    "BASE_FILE",
-    "ENFORCED",
-    "LOG_FILE",
-    "PATTERNS",
-    "RULES",
-    "History",
-    "Step",
-    "archive_in",
-    "classify",
-    "completed_as",
-    "history_in",
-    "instant_in",
-    "manifest_in",
-    "slices_of",
-    "step_of",
-]
-
 FORMAT = "hudi"
 ACTIONS = (
     "clean",

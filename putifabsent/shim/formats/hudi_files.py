@@ -53,24 +53,6 @@ from putifabsent.shim.formats.hudi import BASE_FILE, LOG_FILE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = [
-    "Block",
-    "Group",
-    "Removed",
-    "Slice",
-    "Write",
-    "blocks",
-    "inputs_of",
-    "is_service",
-    "removed_by",
-    "replaced_by",
-    "rolled_back",
-    "saved_by",
-    "slice_in",
-    "undone_by",
-    "writes_in",
-]
-
 _NONE = ("", "null")
 
 

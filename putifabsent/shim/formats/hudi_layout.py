@@ -38,23 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
-__all__ = [
-    "KNOWN",
-    "PROPERTIES",
-    "READ_IN_TURN",
-    "Layout",
-    "completed_by",
-    "is_instant",
-    "is_left",
-    "is_whole",
-    "layout_of",
-    "other_layout",
-    "parsed",
-    "refuse_move",
-    "that_counts",
-    "was_moved",
-]
-
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""
 

@@ -44,24 +44,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
 
-__all__ = [
-    "NEWEST",
-    "Asker",
-    "above",
-    "forget_over",
-    "holds_state",
-    "instant_of",
-    "is_completed",
-    "is_pending",
-    "is_plan",
-    "may_show_instants",
-    "properties_of",
-    "rule_for",
-    "step_in",
-    "timeline_in",
-    "version_in",
-]
-
 NEWEST = 9
 """The version of the newest tables."""
 

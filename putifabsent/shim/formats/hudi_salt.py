@@ -41,27 +41,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.body import Body
 
-__all__ = [
-    "Kept",
-    "beginning_of",
-    "counting",
-    "is_instant",
-    "is_recorded",
-    "is_settled",
-    "keep",
-    "kept_as",
-    "likeliest",
-    "ordered",
-    "owner_of",
-    "parsed",
-    "recorded",
-    "removable",
-    "salt_of",
-    "salted",
-    "shown",
-    "variants",
-]
-
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LENGTH = 32
 

@@ -21,20 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "NEWCOMER",
-    "OWN",
-    "Inserts",
-    "Part",
-    "WriteSet",
-    "declared",
-    "expected",
-    "is_a_writers",
-    "meet",
-    "planned",
-    "written",
-]
-
 OWN, NEWCOMER = 2, 4
 """So many of its own last commits tell what a session writes next; of who has none, so many of anybody's."""
 

@@ -23,8 +23,6 @@ from putifabsent.shim.formats.hudi import completed_as, instant_in
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["STEPS", "Fault", "Finding", "Seen", "State", "check", "fault_of", "finding_beside", "is_moved"]
-
 _SAVEPOINT = "savepoint"
 _UNDOING = ("restore", "rollback")
 

@@ -36,24 +36,6 @@ from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "ENFORCED",
-    "FOLDERS",
-    "PATTERNS",
-    "RULES",
-    "Content",
-    "Manifest",
-    "classify",
-    "content_of",
-    "hint_in",
-    "is_metadata",
-    "manifest_of",
-    "metadata_of",
-    "number_in",
-    "plain",
-    "rank_in",
-]
-
 FORMAT = "iceberg"
 FIRST = 1
 FOLDERS = frozenset({"metadata"})

@@ -43,28 +43,6 @@ from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "ENFORCED",
-    "FOLDER",
-    "FOLDERS",
-    "PATTERNS",
-    "RULES",
-    "Entry",
-    "File",
-    "Index",
-    "Vector",
-    "bitmap_in",
-    "classify",
-    "entry_of",
-    "folder_of",
-    "goes_by_sequence",
-    "index_of",
-    "live",
-    "number_in",
-    "partitioned_by",
-    "table_of",
-]
-
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
 

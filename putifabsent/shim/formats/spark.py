@@ -26,8 +26,6 @@ import re
 
 from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
 
-__all__ = ["ENFORCED", "FOLDERS", "LASTS", "PATTERNS", "RULES", "classify"]
-
 FORMAT = "spark"
 FIRST = 0
 FOLDERS = frozenset({"offsets", "commits", "_spark_metadata"})

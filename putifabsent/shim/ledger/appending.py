@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Draft: TypeAlias = Callable[[State], Record | None]
     """Says what to append after a state; None: nothing. It may raise why it can't be."""
 
-__all__ = ["append"]
-
 _UNWAITED = 3
 """So many numbers are lost before it backs off."""
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.listing_overlay import Sighting
 
-__all__ = ["HalfRemoved", "Lane", "Ledger", "Native", "Watched", "by_life", "is_marker", "record_at"]
-
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2
 _MARKER = "-life"

@@ -37,20 +37,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.requests import Protocol
 
-__all__ = [
-    "Append",
-    "ByName",
-    "Commit",
-    "Remove",
-    "Rule",
-    "Todo",
-    "View",
-    "create",
-    "decide",
-    "delete",
-    "view",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Append:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State, TurnName
 
-__all__ = ["complete", "remove", "resolve", "settle"]
-
 
 def complete(
     ledger: Ledger,

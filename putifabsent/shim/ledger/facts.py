@@ -11,20 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "EVERY",
-    "KEPT",
-    "LANES",
-    "LONGEST_LEASE",
-    "NAMES",
-    "Completion",
-    "Held",
-    "Last",
-    "Opened",
-    "State",
-    "TurnName",
-]
-
 EVERY = 64
 """A checkpoint has every such number. All readers must agree on it: another one is another form."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Entry, Listed
     from putifabsent.shim.names import Name
 
-__all__ = ["needless", "prune"]
-
 
 def prune(ledger: Ledger, creation: Creation) -> Protocol[int]:
     """Remove the records that the newest checkpoint has made needless, and bodies and beats of what is over.

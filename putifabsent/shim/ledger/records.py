@@ -45,30 +45,6 @@ from putifabsent.shim.ledger.facts import Completion, Held, Last, Opened, State
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-__all__ = [
-    "FORMAT",
-    "KINDS",
-    "READER",
-    "Break",
-    "Checkpoint",
-    "Complete",
-    "Free",
-    "Line",
-    "Move",
-    "Open",
-    "Record",
-    "Release",
-    "Take",
-    "Turn",
-    "Undo",
-    "decode",
-    "encode",
-    "fold",
-    "life_in",
-    "marker_of",
-    "valid",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _OfInstant:

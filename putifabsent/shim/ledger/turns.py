@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-__all__ = ["beat", "give_up", "release", "take"]
-
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
 
