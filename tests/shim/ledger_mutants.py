@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant(
         "completions before one's own stay unpublished",
         "ledger/completion",
-        ", first=partial(_settled, ledger, creation))",
+        ", first=lambda state: _settled(ledger, creation, state))",
         ")",
         COMMITS,
     ),

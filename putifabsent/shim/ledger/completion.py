@@ -140,7 +140,7 @@ def _decide(
     key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
-        yield from append(ledger, draft, creation, first=partial(_settled, ledger, creation))
+        yield from append(ledger, draft, creation, first=lambda state: _settled(ledger, creation, state))
         ledger.opened.add(instant)
         return
     except GeneratorExit:
