@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from botocore.exceptions import ClientError
 
-__all__ = ["LOST", "ONCE", "UNREACHED", "WRONG", "SingleSend", "code_of", "is_unsent", "status_of"]
-
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 

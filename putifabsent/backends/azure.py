@@ -69,8 +69,6 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
 
-__all__ = ["AzureStore"]
-
 _FILE = {"is_directory": "false"}
 """How adlfs marks a blob that is no folder."""
 

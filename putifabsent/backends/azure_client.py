@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from azure.core.credentials import AccessToken
     from azure.storage.blob import BlobClient, ContainerClient
 
-__all__ = ["Sender", "code_of", "outcome_of"]
-
 _CONNECT_SECONDS = 10.0
 _SCOPE = "https://storage.azure.com/.default"
 # No longer than a request of the same key is good for.

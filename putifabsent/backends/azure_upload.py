@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Blocks", "blob_body", "send_blocks"]
-
 _BLOCK = 8 * 2**20
 _MOST_BLOCKS = 50_000
 _AT_ONCE = 4

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["Body", "InMemory", "read_at", "read_whole", "write_all"]
-
-
 class Body(ABC):
     """Bytes that can be read any number of times, by any number of threads.
 

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-__all__ = [
-    "AT_ONCE",
-    "Stop",
-    "in_thread",
-    "or_undone",
-    "stop_here",
-    "stopped_or_undone",
-    "twin",
-]
-
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")

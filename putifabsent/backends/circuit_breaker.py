@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
-__all__ = ["REST", "RestingLock"]
-
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ from putifabsent.backends.base import Maybe, Refused, TryAgain
 from putifabsent.backends.cancellation import twin
 from putifabsent.backends.registries import bad_identity
 
-__all__ = ["LARGEST", "AdvanceOutcome", "Advanced", "Counter", "at_its_end", "bad_step"]
-
 LARGEST = 2**53 - 1
 """The largest number of a counter: the largest that every registry can calculate with."""
 

@@ -78,9 +78,6 @@ if TYPE_CHECKING:
         ReadOutcome,
     )
 
-__all__ = ["DynamoDBClaims", "DynamoDBCounter"]
-
-
 P = ParamSpec("P")
 S = TypeVar("S", bound="DynamoDBClaims | DynamoDBCounter")
 T = TypeVar("T")

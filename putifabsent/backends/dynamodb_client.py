@@ -28,18 +28,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-__all__ = [
-    "Table",
-    "Where",
-    "checked",
-    "checked_for_counters",
-    "checked_for_upkeep",
-    "is_unmet",
-    "ready",
-    "silent",
-    "sound",
-]
-
 _CONNECTIONS = 256
 _CONNECT = 5.0
 _CLOSING = 0.2

@@ -32,25 +32,6 @@ from putifabsent.backends.registries import Claim, ClaimEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "ATTRIBUTES",
-    "COUNTERS",
-    "KEYS",
-    "NEVER",
-    "claim_of",
-    "counted_on",
-    "counter_key",
-    "entry_of",
-    "folder_key",
-    "item_of",
-    "key_of",
-    "last_of",
-    "lifted",
-    "only_if",
-    "start_of",
-    "stop_of",
-]
-
 KEYS = {"folder": "HASH", "name": "RANGE"}
 """The table's keys, both strings."""
 

@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
 
-__all__ = ["GCSStore"]
-
 _ABSENT = {"ifGenerationMatch": "0"}
 _LISTED = "items(name,timeCreated,generation),nextPageToken"
 

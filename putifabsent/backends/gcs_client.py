@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation
 
-__all__ = ["Params", "Sender", "outcome_of", "params_of", "place", "unexpected"]
-
 _CONNECT_SECONDS = 10.0
 _SESSION_OPTIONS = {"headers", "proxy", "trust_env"}
 _SERVICE = "/storage/v1/"

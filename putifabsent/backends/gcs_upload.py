@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.cancellation import Stop
     from putifabsent.backends.gcs_client import Sender
 
-__all__ = ["Checksum", "SessionGoneError", "Upload", "finish", "made", "object_body", "remove", "send_chunks"]
-
 _CHUNK = 16 * 2**20
 """A multiple of 256 KiB, as GCS wants; what one staging keeps in memory."""
 

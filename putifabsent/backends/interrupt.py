@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
-__all__ = ["blocking_twin", "done_or_undone"]
-
 
 class _OnALoop(Protocol):
     @property

@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
 
-__all__ = ["LocalStore"]
-
 # A folder that has more than this many changes in the time of a scan each is scanned another time.
 _SCANS = 100
 

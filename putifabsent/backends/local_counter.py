@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.counters import AdvanceOutcome
 
-__all__ = ["LocalCounter", "counter_of_process"]
-
 _NANOSECONDS = 1_000_000
 """In a millisecond."""
 

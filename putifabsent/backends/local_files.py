@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation
 
-__all__ = [
-    "LOOK",
-    "LOST",
-    "NO_LINKS",
-    "TRIES",
-    "SourceFile",
-    "about",
-    "anothers",
-    "files_in",
-    "holder_of",
-    "is_file_of",
-    "make_own_folders",
-    "obstacle",
-    "opened_alone",
-    "sync_folder",
-    "sync_own_folders",
-    "temporary",
-    "unsafe",
-]
-
 _PIECE = 8 * 2**20
 _TOKEN = f"user.{TOKEN_KEY}"
 _WRITER = f"user.{WRITER_KEY}"

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
         PutOutcome,
     )
 
-__all__ = ["MemoryStore"]
-
 _MARKS = (TOKEN_KEY, WRITER_KEY)
 _VERSION = "putifabsentversion"
 _lock = threading.Lock()

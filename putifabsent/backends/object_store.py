@@ -42,22 +42,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import DeleteOutcome, PutOutcome
 
-__all__ = [
-    "PLAIN_KEY",
-    "SENDS",
-    "Meaning",
-    "SourceGoneError",
-    "StoredBody",
-    "are_texts",
-    "bad_key",
-    "by_status",
-    "deleting",
-    "reading",
-    "schedule",
-    "unconditional",
-    "unimplemented",
-]
-
 Outcome: TypeAlias = Exists | Gone | TryAgain | Refused | Maybe
 
 Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]

@@ -19,8 +19,6 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Pool"]
-
 T = TypeVar("T")
 _Call: TypeAlias = "tuple[asyncio.AbstractEventLoop, _Inbox, asyncio.Future[Any], Callable[[], Any]]"
 _Done: TypeAlias = "tuple[asyncio.Future[Any], Any, BaseException | None]"

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.url_parts import Servers
 
-__all__ = ["TABLE", "PostgresCounter", "parameters_of", "postgres_settings"]
-
 _OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _PORT = 5432
 

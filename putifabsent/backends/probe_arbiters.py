@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, DeleteOutcome, ListOutcome, PublishOutcome, PutOutcome
     from putifabsent.backends.probe_ground import Ground, Patience
 
-__all__ = ["ListingProber", "PublishingProber"]
-
 _KEYS = 3
 
 

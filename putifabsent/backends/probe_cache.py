@@ -25,8 +25,6 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["BESIDE", "NEEDED", "SAFE_FOR", "UNSAFE_FOR", "Verdict", "recall", "remember", "turn"]
-
 NEEDED = ("put", "complete")
 """What a mount can't do without. A rename needs no copy: it has other ways."""
 

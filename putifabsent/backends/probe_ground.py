@@ -38,22 +38,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import CompleteOutcome, CreateOutcome, StageOutcome, Store
 
-__all__ = [
-    "ENOUGH",
-    "SIZES",
-    "SMALL",
-    "Ground",
-    "Patience",
-    "Seen",
-    "brief",
-    "content",
-    "error_of",
-    "foreseen",
-    "look",
-    "together",
-    "unless_not_the_store_s",
-]
-
 _AT_ONCE = 16
 # A liar in a versioned bucket leaves one version of a name for each of its winners.
 _MOST_VERSIONS = 200

@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.redis_settings import RedisSettings
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
 
-__all__ = ["PREFIX", "RedisCounter", "RedisLock", "sender_of"]
-
 _FORBIDDEN = (
     AuthenticationError,
     AuthenticationWrongNumberOfArgsError,

@@ -21,8 +21,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["REDIS_SCHEMES", "RedisSettings", "redis_settings"]
-
 Topology: TypeAlias = Literal["server", "socket", "sentinel", "cluster"]
 
 

@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.backends.url_parts import Parts
 
-__all__ = [
-    "ARBITER",
-    "COUNTERS",
-    "SCHEMES",
-    "ask_environment",
-    "is_claims",
-    "open_claims",
-    "open_counter",
-    "open_lock",
-]
-
 ARBITER = "PUTIFABSENT_ARBITER"
 """The environment variable with the URL of the arbiter."""
 

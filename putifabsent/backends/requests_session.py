@@ -17,8 +17,6 @@ from urllib3.util.retry import Retry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["malformed", "never_sent", "session"]
-
 _CONNECTIONS = 256
 _NOT_SENT = (ConnectTimeoutError, NewConnectionError, requests.ConnectTimeout)
 _MALFORMED = (

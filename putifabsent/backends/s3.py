@@ -80,8 +80,6 @@ if TYPE_CHECKING:
         StageOutcome,
     )
 
-__all__ = ["S3Store"]
-
 T = TypeVar("T")
 
 _ONLY_IF_ABSENT = {"IfNoneMatch": "*"}

@@ -40,20 +40,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation
 
-__all__ = [
-    "CODES",
-    "OF_THE_SOURCE",
-    "Sender",
-    "copy_params",
-    "creation_params",
-    "date_of",
-    "has_no_source",
-    "is_absent",
-    "outcome_of",
-    "reading_of",
-    "source_params",
-]
-
 CODES: dict[str, Meaning] = {
     "ConditionalRequestConflict": "passes",
     "InternalError": "lost",

@@ -62,8 +62,6 @@ if TYPE_CHECKING:
 
     _Mode: TypeAlias = Literal["create", "overwrite"]
 
-__all__ = ["EXPRESS", "Buckets", "found", "place_of"]
-
 _OPTIONS = {
     "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
     "client_kwargs", "config_kwargs", "cache_regions", "default_block_size", "default_fill_cache",

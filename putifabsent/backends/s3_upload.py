@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_client import Sender
 
-__all__ = ["PART", "Upload", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
-
 _MOST_PARTS = 10_000
 PART = 8 * 2**20
 """Bytes of a part, where the body does not want larger ones."""

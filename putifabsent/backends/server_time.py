@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-__all__ = ["WholeSeconds", "http_date"]
-
 _SECOND = 1000
 
 

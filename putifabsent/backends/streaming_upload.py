@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation, StageOutcome
 
-__all__ = ["Ahead", "FileBody", "Growing", "StagesAhead"]
-
 _PATIENCE = 10.0
 _PIECE = 2**20
 

@@ -16,18 +16,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "Parts",
-    "Servers",
-    "hosts_of",
-    "number_of",
-    "parts_of",
-    "refuse_unknown",
-    "servers_of",
-    "shown",
-    "timeout_of",
-]
-
 # What is not understood may be a part of a password: it is not repeated.
 _ESCAPED = "; in a user's name or password write : / @ ? as %3A %2F %40 %3F"
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import CompleteOutcome, Creation, StageOutcome
     from putifabsent.backends.body import Body
 
-__all__ = ["WholeStore"]
-
 
 class WholeStore(Store):
     """A store whose :meth:`create` takes a body of any size."""

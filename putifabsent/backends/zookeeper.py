@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.url_parts import Servers
 
-__all__ = ["FOLDER", "NotSentError", "ZooKeeperCounter", "parameters_of", "zookeeper_settings"]
-
 _PORT = 2181
 _TIMEOUT = 10.0
 

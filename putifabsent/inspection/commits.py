@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from putifabsent.shim.names import Name
 
-__all__ = ["Commits"]
-
 _log = logging.getLogger(__name__)
 
 _TABLES = 64

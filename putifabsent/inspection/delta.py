@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
     from putifabsent.timeline.delta import Checkpoint, Proof
 
-__all__ = ["hurts", "judge"]
-
 _LOG = "_delta_log"
 _AT_ONCE = 16
 _MOST = 256

@@ -21,26 +21,6 @@ from putifabsent.timeline.files import below
 if TYPE_CHECKING:
     from putifabsent.timeline import Problem
 
-__all__ = [
-    "MEANINGS",
-    "Base",
-    "Files",
-    "Finding",
-    "Kind",
-    "Look",
-    "Meaning",
-    "Result",
-    "Severity",
-    "ancestors",
-    "count_of",
-    "found",
-    "gaps_in",
-    "many",
-    "mended",
-    "missing",
-    "read_errors",
-]
-
 T = TypeVar("T")
 
 _SIDE_BY_SIDE = 32

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.timeline import Content, Problems
 
-__all__ = ["hurts", "judge"]
-
 _METADATA_TABLE = "/.hoodie/metadata"
 _UNDOING = ("rollback", "restore")
 

@@ -33,19 +33,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi_files import Group, Write
     from putifabsent.timeline import Problems
 
-__all__ = [
-    "SAVEPOINT",
-    "WRITING",
-    "Stats",
-    "compact",
-    "dangling",
-    "in_store",
-    "stats_in",
-    "stats_of",
-    "undone_by_whom",
-    "wrong_slices",
-]
-
 SAVEPOINT = "savepoint"
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
 """What writes slices, as it is called when it is completed."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.timeline import IcebergSnapshot, IcebergTimeline, Problems
 
-__all__ = ["hurts", "judge"]
-
 _FOLDER = "metadata"
 _NO_SNAPSHOT = -1
 """As old writers say that a table has none yet."""

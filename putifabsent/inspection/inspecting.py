@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, str], None]
 
-__all__ = ["Failed", "Folder", "Report", "inspect", "inspect_all"]
-
 # They wait for the store, most of the time.
 _SIDE_BY_SIDE = 8
 

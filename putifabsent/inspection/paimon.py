@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.names import Name
     from putifabsent.timeline import PaimonTimeline, Problems, Snapshot
 
-__all__ = ["hurts", "judge"]
-
 _BASE, _DELTA, _INDEX = "baseManifestList", "deltaManifestList", "indexManifest"
 _LISTS = (_BASE, _DELTA)
 _APPEND = "APPEND"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from putifabsent.inspection.findings import Finding
     from putifabsent.inspection.inspecting import Report
 
-__all__ = ["DRAWN", "LISTED", "body", "page", "page_of_all", "svg"]
-
 DRAWN = 10_000
 """So many of a table's records are drawn, the newest ones; damaged places before them are, too."""
 

@@ -19,8 +19,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Companion"]
-
 # Python begins with what lies in the working directory, and strangers' files may lie there.
 _MAIN = "import sys; sys.path = list(filter(None, sys.path)); from putifabsent.cli import main; main()"
 _PACKAGE = str(Path(__file__).parents[2])

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from putifabsent.spark.sets import Offer
 
-__all__ = ["Dataset"]
-
 _ROUNDS = 100
 """So often another may be faster; in every round somebody commits."""
 

@@ -10,8 +10,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Refusal", "Settings", "Store"]
-
 
 class Settings(NamedTuple):
     """Hadoop's settings of one store, without what their keys begin with.

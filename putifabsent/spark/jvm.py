@@ -19,9 +19,6 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Jvm"]
-
-
 _BEHIND = "SPARK_DIST_CLASSPATH"
 
 _LOCKS = {

@@ -45,8 +45,6 @@ from putifabsent.spark.stores import SCHEMES, store_of, twins_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["mount"]
-
 _WRITER = "PUTIFABSENT_WRITER"
 _REDACTION = "spark.redaction.regex"
 _REDACTED = "(?i)secret|password|token|access[.]?key"

@@ -13,28 +13,6 @@ from putifabsent.spark.stores import store_of, twins_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "ADDRESS",
-    "GUARDED",
-    "HUDI",
-    "SECRET",
-    "SESSION",
-    "SESSION_GUARD",
-    "WRAPPED",
-    "WRITER",
-    "adapter_of",
-    "core_site",
-    "defaults",
-    "host_of",
-    "jar",
-    "of_spark",
-    "patience",
-    "refuse_catalogs",
-    "scheme_settings",
-    "service_settings",
-    "with_one_more",
-]
-
 _JAR = Path(__file__).with_name("putifabsent-hadoop.jar")
 
 HADOOP = "spark.hadoop."

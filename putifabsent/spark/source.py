@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["SetSource", "register"]
-
 _OWN = ("path", "set", "storage_options")
 _QUERY = "sql.streaming.queryId"
 _STREAM = "stream"

@@ -19,8 +19,6 @@ from putifabsent.spark.hadoop_settings import Refusal, Settings, Store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["SCHEMES", "address_of", "store_of", "twins_of"]
-
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 # Those that look for keys among the settings, and which ones they must have.
 _KEYED = {

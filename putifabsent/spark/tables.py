@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from putifabsent.inspection import Report
 
-__all__ = ["inspect_all"]
-
 _A_CORE = 4
 """Tasks, so that the tables that take longest are not waited for by all others."""
 

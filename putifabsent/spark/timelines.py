@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from putifabsent.timeline import Part, Timeline
 
-__all__ = ["TimelineSource", "register"]
-
 _OWN = ("path", "format", "history", "problems", "partitions", "storage_options")
 # Whether what is active is read, and what is archived.
 _HISTORY = {

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part, Whole
     from putifabsent.timeline.records import Order
 
-__all__ = [
-    "Checkpoint",
-    "DeltaTimeline",
-    "Proof",
-    "checkpoints",
-    "files_in",
-    "is_staged",
-    "parsed",
-    "proof_in",
-]
-
 _LOG = "_delta_log"
 _INFO = "commitInfo"
 _TOO_LARGE = 1 << 63

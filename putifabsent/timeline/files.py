@@ -21,28 +21,6 @@ from putifabsent.timeline.records import Content
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = [
-    "AvroFiles",
-    "Listed",
-    "Problem",
-    "Problems",
-    "Trouble",
-    "arrow",
-    "avro",
-    "below",
-    "content_of",
-    "lacks_bucket",
-    "listed",
-    "numbered",
-    "of_a_bucket",
-    "read",
-    "records_of",
-    "report",
-    "report_all",
-    "report_torn",
-    "roaring",
-]
-
 T = TypeVar("T")
 
 _AT_ONCE = 256

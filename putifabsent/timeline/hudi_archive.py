@@ -25,8 +25,6 @@ from putifabsent.timeline.records import Content, Details, Instant, State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["archived_in", "instants"]
-
 _PLAN = "mergeArchivePlan"
 # So often files may be merged into one, and go, while they are read.
 _TRIES = 3

@@ -19,8 +19,6 @@ from putifabsent.timeline.records import Instant, Raw, State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Manifest", "instants_in", "manifest", "merged", "spans"]
-
 _VERSION = "_version_"
 _KNOWN = 1
 _LIGHT = ["instantTime", "completionTime", "action", "version"]

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from putifabsent.timeline.records import Order
 
-__all__ = ["IcebergTimeline"]
-
 _FOLDER = "metadata"
 
 

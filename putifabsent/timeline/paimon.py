@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part, Whole
     from putifabsent.timeline.records import Order
 
-__all__ = ["Manifests", "PaimonTimeline", "snapshot_of"]
-
 _TAG = "tag-"
 
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
     from putifabsent.timeline.files import Listed
 
-__all__ = [
-    "HistoryFile",
-    "Numbered",
-    "Part",
-    "Span",
-    "Stretch",
-    "Whole",
-    "numbered_parts",
-    "starts",
-    "stretches",
-]
-
 # Small files, of which each is a request: so many are soon read.
 _ENOUGH_FILES = 512
 # What it takes to open a file, in bytes; and how many bytes, those included, are soon read.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Details, Order
 
-__all__ = ["Record", "Timeline"]
-
 
 class Record(Protocol):
     """What the records of all formats have in common."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from functools import partial
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
