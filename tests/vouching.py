@@ -34,4 +34,4 @@ def forget(endpoint: str, kind: str = "s3") -> None:
 
 
 def _is_of(key: str, server: str) -> bool:
-    return key == server or key.startswith(f"{server}/")
+    return key == server or key.startswith(f"{server} ")

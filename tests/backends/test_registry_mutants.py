@@ -13,7 +13,7 @@ from putifabsent.backends.dynamodb import DynamoDBClaims, DynamoDBCounter
 from putifabsent.backends.redis import RedisCounter, RedisLock
 from putifabsent.backends.redis_settings import redis_settings
 from putifabsent.lab.fault_proxy import FaultProxy
-from putifabsent.testing import CounterTests, LockTests, counters
+from putifabsent.testing import CounterTests, LockTests, asking
 from putifabsent.testing.asking import Registry
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
 from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
@@ -85,7 +85,7 @@ def test_a_test_finds_out_each_wrong_counter_in_dynamodb(
     mutant: Mutant, moto: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who meets nobody is answered at the second time; some mutants never are.
-    monkeypatch.setattr(counters, "_TIMES", 20)
+    monkeypatch.setattr(asking, "_TIMES", 20)
     test = _test_of_counters(mutant, test_dynamodb_counter)
     for kind, is_wrong in ((DynamoDBCounter, False), (mutant.registry(DynamoDBCounter), True)):
         with FaultProxy(moto, speech="dynamodb") as proxy:
