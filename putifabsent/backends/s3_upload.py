@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.backends.s3_client import Sender
 
-__all__ = ["PART", "Upload", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
+__all__ = ["PART", "Upload", "again", "copy_parts", "open_upload", "pinned", "send_parts", "staging_of"]
 
 _MOST_PARTS = 10_000
 PART = 8 * 2**20
@@ -65,7 +65,7 @@ class Upload:
     async def abort(self, sender: Sender) -> None:
         """Remove it, as well as that can be done."""
         with contextlib.suppress(Exception):
-            await _again(lambda: sender.call("abort_multipart_upload", **self.address))
+            await again(lambda: sender.call("abort_multipart_upload", **self.address))
 
 
 async def open_upload(
@@ -188,10 +188,10 @@ async def _parts(
 
 
 async def _part(sender: Sender, method: str, upload: Upload, number: int, **what: Any) -> dict[str, Any]:
-    return await _again(lambda: sender.call(method, **upload.address, PartNumber=number, **what))
+    return await again(lambda: sender.call(method, **upload.address, PartNumber=number, **what))
 
 
-async def _again(send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+async def again(send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
     """Send a request that publishes nothing until it is answered, a few times at most."""
     async for attempt in AsyncRetrying(**schedule(outcome_of)):
         with attempt:
