@@ -153,7 +153,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         bucket, key = self._split(name)
         if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
             return refused
-        if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
+        if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
         return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
@@ -162,8 +162,10 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         bucket, key = self._split(name)
         if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
             return refused
-        if not creation.extra and (fast := await self._fast.bucket_async(bucket, key)) is not None:
-            return await fast.create_async(key, name, body, creation)
+        if self._is_plain(body, creation):
+            fast = await self._fast.bucket_async(bucket, key)
+            if fast is not None:
+                return await fast.create_async(key, name, body, creation)
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> HeadOutcome:

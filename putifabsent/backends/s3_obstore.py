@@ -93,6 +93,8 @@ _STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
 _REFRESH = timedelta(seconds=30)
+# Its own limit for all of a request, 30 seconds else.
+_FOR_EVER = timedelta(days=1)
 
 # obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
 _pool = Pool(64, "putifabsent-put")
@@ -219,7 +221,8 @@ class FastBucket:
             client_options={
                 "allow_http": endpoint.startswith("http:"),
                 "connect_timeout": timedelta(seconds=connect_timeout),
-                "timeout": timedelta(seconds=timeout),
+                "read_timeout": timedelta(seconds=timeout),
+                "timeout": _FOR_EVER,
             },
             retry_config={"max_retries": 0, "retry_timeout": timedelta(0)},
             # Or obstore takes them from the environment, where s3fs does not look.
