@@ -21,6 +21,8 @@ from botocore.exceptions import (
     NoCredentialsError,
     ParamValidationError,
     PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
 )
 from botocore.parsers import ResponseParserError
 
@@ -29,17 +31,17 @@ if TYPE_CHECKING:
 
     from botocore.exceptions import ClientError
 
-__all__ = ["LOST", "ONCE", "UNREACHED", "WRONG", "SingleSend", "code_of", "is_unsent", "status_of"]
+__all__ = ["LOST", "ONCE", "WRONG", "SingleSend", "code_of", "is_unsent", "status_of"]
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 
-UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
+_UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
 
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
-WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
+WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError, SSOError, TokenRetrievalError)
 """The request can't be sent at all, now or later."""
 
 LOST = (
@@ -104,7 +106,7 @@ def is_unsent(error: BaseException) -> TypeGuard[Exception]:
     """
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
-    return isinstance(error, UNREACHED)
+    return isinstance(error, _UNREACHED)
 
 
 def code_of(error: ClientError) -> str:
