@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
@@ -21,6 +21,8 @@ from botocore.exceptions import (
     NoCredentialsError,
     ParamValidationError,
     PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
 )
 from botocore.parsers import ResponseParserError
 
@@ -32,12 +34,12 @@ if TYPE_CHECKING:
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 
-UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
+_UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
 
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
-WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError)
+WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError, SSOError, TokenRetrievalError)
 """The request can't be sent at all, now or later."""
 
 LOST = (
@@ -51,13 +53,48 @@ LOST = (
 """The request may have been applied."""
 
 
+_CONTINUE = 1.0
+"""Seconds for a server's word that it wants the body; as botocore's own client has it."""
+
+
+class _Request(aiohttp.ClientRequest):
+    """Sends its body without that word in the end: servers may know none (RFC 9110, 10.1.1).
+
+    aiohttp waits for it for ever, for its time-out for an answer begins after the body.
+    """
+
+    def update_expect_continue(self, expect: bool = False) -> None:  # noqa: FBT001, FBT002 - aiohttp's
+        super().update_expect_continue(expect)
+        wanted = self._continue
+        if wanted is not None:
+            self.loop.call_later(_CONTINUE, _sends, wanted)
+
+
+def _sends(wanted: asyncio.Future[bool]) -> None:
+    if not wanted.done():
+        wanted.set_result(True)
+
+
 class SingleSend(AIOHTTPSession):
-    """aiobotocore's HTTP session without aiohttp's silent second send of idempotent requests."""
+    """aiobotocore's HTTP session without aiohttp's silent second send of idempotent requests.
+
+    Nor does it wait for ever for a server that takes no more of a request: aiohttp's own time-outs are of
+    connecting and of reading.
+    """
 
     async def _get_session(self, proxy_url: str | None) -> aiohttp.ClientSession:
         session: aiohttp.ClientSession = await super()._get_session(proxy_url)
         session._retry_connection = False
+        session._request_class = _Request
+        session.connector._socket_factory = self._socket  # type: ignore[union-attr]
         return session
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        seconds = self._timeout.sock_read
+        if seconds and hasattr(socket, "TCP_USER_TIMEOUT"):
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+        return made
 
 
 def is_unsent(error: BaseException) -> TypeGuard[Exception]:
@@ -67,7 +104,7 @@ def is_unsent(error: BaseException) -> TypeGuard[Exception]:
     """
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
-    return isinstance(error, UNREACHED)
+    return isinstance(error, _UNREACHED)
 
 
 def code_of(error: ClientError) -> str:

@@ -70,6 +70,7 @@ _CONFLICTS = {
     "ContainerBeingDeleted": errno.ENOENT,
     "ContainerDisabled": errno.ENOENT,
     "PathConflict": errno.ENOTDIR,
+    "PublicAccessNotPermitted": errno.EACCES,
     "SnapshotsPresent": errno.EBUSY,
 }
 _NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.EFBIG}

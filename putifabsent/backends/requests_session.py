@@ -6,6 +6,7 @@ has closed meanwhile is replaced before anything is written to it. A test counts
 
 from __future__ import annotations
 
+import io
 import ssl
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,22 @@ _MALFORMED = (
 )
 
 
+class _InPieces(HTTPAdapter):
+    """Sends a body in pieces: a socket has one time-out for all that it is given at once, on any line."""
+
+    def send(self, request: requests.PreparedRequest, *more: Any, **options: Any) -> requests.Response:
+        # An empty file has no length, to requests, and would be sent as chunks.
+        if isinstance(request.body, bytes) and request.body:
+            request.body = io.BytesIO(request.body)
+        return super().send(request, *more, **options)
+
+
 def session() -> requests.Session:
     """Return a session for any number of threads, without retries of its own."""
     made = requests.Session()
     for scheme in ("http://", "https://"):
         once = Retry(total=False, redirect=False, raise_on_status=False)
-        made.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS, max_retries=once))
+        made.mount(scheme, _InPieces(pool_maxsize=_CONNECTIONS, max_retries=once))
     return made
 
 

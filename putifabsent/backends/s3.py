@@ -24,6 +24,7 @@ from putifabsent.backends.base import (
     Described,
     Describes,
     Entry,
+    Found,
     Gone,
     Got,
     Listed,
@@ -31,6 +32,7 @@ from putifabsent.backends.base import (
     Refused,
     Staged,
     Store,
+    TryAgain,
 )
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
@@ -51,6 +53,7 @@ from putifabsent.backends.s3_obstore import EXPRESS, Buckets, found
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
+    again,
     copy_parts,
     open_upload,
     pinned,
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
         DescribeOutcome,
         GetOutcome,
         HeadOutcome,
+        Holder,
         ListOutcome,
         PublishOutcome,
         PutOutcome,
@@ -147,7 +151,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         bucket, key = self._split(name)
         if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
             return refused
-        if not creation.extra and (fast := self._fast.bucket(bucket, key)) is not None:
+        if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
         return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
@@ -156,8 +160,10 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         bucket, key = self._split(name)
         if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
             return refused
-        if not creation.extra and (fast := await self._fast.bucket_async(bucket, key)) is not None:
-            return await fast.create_async(key, name, body, creation)
+        if self._is_plain(body, creation):
+            fast = await self._fast.bucket_async(bucket, key)
+            if fast is not None:
+                return await fast.create_async(key, name, body, creation)
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> HeadOutcome:
@@ -173,13 +179,9 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         if (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.head_async(key, name)
         try:
-            answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
+            return _found(await self._sender.call("head_object", Bucket=bucket, Key=key))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading_of(error, name)
-        # Some servers capitalise what are HTTP headers, after all.
-        metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
-        size, modified = answer["ContentLength"], answer["LastModified"]
-        return found(metadata, answer.get("ETag"), modified, size, answer.get("VersionId"))
 
     async def time_async(self, name: str) -> datetime | None:
         """``HeadObject``, by the client that shows the ``Date`` of an answer."""
@@ -268,11 +270,24 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         return Listed(tuple(entries))
 
     async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
-        """``DeleteObject``: that version in a versioned bucket, else whatever is there."""
+        """``DeleteObject``: that version in a versioned bucket, else whatever is there.
+
+        What was published twice is there twice: a copy of the same creation that would come back goes, too.
+        """
         bucket, key = self._split(name)
-        at = {"VersionId": version} if version else {}
+        where = {"Bucket": bucket, "Key": key}
         try:
-            await self._sender.call("delete_object", Bucket=bucket, Key=key, **at)
+            if version is None:
+                await self._sender.call("delete_object", **where)
+                return Deleted()
+            seen = await self._seen(where)
+            await self._sender.call("delete_object", **where, VersionId=version)
+            token = seen.token if seen is not None and seen.version == version else None
+            while token is not None and (seen := await self._seen(where)) is not None:
+                if seen.token != token or seen.version in (None, version):
+                    break
+                version = seen.version
+                await self._sender.call("delete_object", **where, VersionId=version)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return deleting(outcome_of(error, name), error)
         return Deleted()
@@ -399,6 +414,15 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     discard = blocking_twin(discard_async)
 
+    async def _seen(self, where: Mapping[str, str]) -> Holder | None:
+        """Say who holds a key; None: nobody, or one may not know."""
+        try:
+            return _found(await again(lambda: self._sender.call("head_object", **where))).holder
+        except Exception as error:
+            if isinstance(reading_of(error, where["Key"]), TryAgain):
+                raise
+            return None
+
     def _is_plain(self, body: Body, creation: Creation) -> bool:
         return body.size <= min(_FAST, self.largest_put) and not creation.extra
 
@@ -473,6 +497,13 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return bucket, key
         bucket, _, key = name.partition("/")
         return bucket, key
+
+
+def _found(answer: Mapping[str, Any]) -> Found:
+    # Some servers capitalise what are HTTP headers, after all.
+    metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
+    size, modified = answer["ContentLength"], answer["LastModified"]
+    return found(metadata, answer.get("ETag"), modified, size, answer.get("VersionId"))
 
 
 async def _stays(_: PutOutcome) -> None:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import obstore
 from botocore.credentials import ReadOnlyCredentials
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.session import Session
 from fsspec.asyn import sync
 from obstore.exceptions import (
@@ -33,7 +33,6 @@ from obstore.exceptions import (
 )
 from obstore.store import S3Store as Bucket
 
-from putifabsent.backends.aws_session import UNREACHED
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -51,7 +50,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.object_store import unconditional, unimplemented
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import CODES
+from putifabsent.backends.s3_client import CODES, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,14 +82,18 @@ _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
-# Nobody took the connection, or gave the credentials to sign with.
-_NOT_SENT = re.compile(r"kind: Connect\b|External AWS credential provider")
+# Nobody took the connection.
+_NOT_SENT = re.compile(r"kind: Connect\b")
+_NOT_SIGNED = "External AWS credential provider"
 _FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
 # Answers of 400 that are about rights.
 _STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 _NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
+_BOTO = (BotoCoreError, ClientError)
 _REFRESH = timedelta(seconds=30)
+# Its own limit for all of a request, 30 seconds else.
+_FOR_EVER = timedelta(days=1)
 
 # obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
 _pool = Pool(64, "putifabsent-put")
@@ -206,9 +209,10 @@ class FastBucket:
         endpoint, is_host = place
         more: dict[str, Any] = {"skip_signature": credentials is None}
         if credentials is not None:
-            more["credential_provider"] = lambda: _credential(credentials())
+            more["credential_provider"] = lambda: self._signing(credentials)
         if _AWS in endpoint:  # in buckets with Object Lock it wants one, which others may not know
             more["checksum_algorithm"] = "SHA256"
+        self._unsigned: Exception | None = None
         self._bucket = Bucket(
             bucket,
             endpoint=endpoint,
@@ -217,7 +221,8 @@ class FastBucket:
             client_options={
                 "allow_http": endpoint.startswith("http:"),
                 "connect_timeout": timedelta(seconds=connect_timeout),
-                "timeout": timedelta(seconds=timeout),
+                "read_timeout": timedelta(seconds=timeout),
+                "timeout": _FOR_EVER,
             },
             retry_config={"max_retries": 0, "retry_timeout": timedelta(0)},
             # Or obstore takes them from the environment, where s3fs does not look.
@@ -246,6 +251,17 @@ class FastBucket:
         """:meth:`put`, asynchronously."""
         return unconditional(await self._put_async(key, name, body, creation, "overwrite"), name)
 
+    def _signing(self, credentials: Callable[[], Any]) -> dict[str, Any]:
+        try:
+            return _credential(credentials())
+        except Exception as error:
+            self._unsigned = error
+            raise
+
+    def _known(self, error: Exception) -> Exception:
+        """Return what kept a request from being signed, of which obstore says only that it did."""
+        return self._unsigned if self._unsigned is not None and _NOT_SIGNED in str(error) else error
+
     def _put(self, key: str, name: str, body: Body, creation: Creation, mode: _Mode) -> CreateOutcome:
         data = read_whole(body)
         if isinstance(data, Refused):
@@ -253,7 +269,7 @@ class FastBucket:
         try:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
-            return _creating(error, name)
+            return _creating(self._known(error), name)
         return Created(answer["version"])
 
     async def _put_async(
@@ -265,7 +281,7 @@ class FastBucket:
         try:
             answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
-            return _creating(error, name)
+            return _creating(self._known(error), name)
         return Created(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome:
@@ -273,14 +289,14 @@ class FastBucket:
         try:
             return _found(obstore.get(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
-            return _reading(error, name)
+            return _reading(self._known(error), name)
 
     async def head_async(self, key: str, name: str) -> HeadOutcome:
         """:meth:`head`, asynchronously."""
         try:
             return _found(await obstore.get_async(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
-            return _reading(error, name)
+            return _reading(self._known(error), name)
 
     def get(self, key: str, name: str) -> GetOutcome:
         """Read all bytes."""
@@ -289,7 +305,7 @@ class FastBucket:
         except _FAILURES as error:
             if isinstance(error, FileNotFoundError) and _NO_SUCH_BUCKET in str(error):
                 return Refused(_bucket_missing(error, name))
-            return _reading(error, name)
+            return _reading(self._known(error), name)
 
     async def get_async(self, key: str, name: str) -> GetOutcome:
         """:meth:`get`, asynchronously; in a thread, while there is one."""
@@ -327,6 +343,8 @@ def _found(answer: obstore.GetResult) -> Found:
 
 
 def _creating(error: Exception, name: str) -> CreateOutcome:
+    if isinstance(error, _BOTO):
+        return _unsigned(error, name)
     status = _status(error)
     if isinstance(error, (AlreadyExistsError, PreconditionError)):
         # S3's 409 says that nothing was written, and nothing about who holds the name.
@@ -338,10 +356,17 @@ def _creating(error: Exception, name: str) -> CreateOutcome:
 
 
 def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
+    if isinstance(error, _BOTO):
+        return _unsigned(error, name)
     if isinstance(error, FileNotFoundError):
         return Absent()
     refused = None if _passes(error) else _refusal(error, _status(error), name)
     return TryAgain(error) if refused is None else Refused(refused)
+
+
+def _unsigned(error: Exception, name: str) -> TryAgain | Refused:
+    outcome = outcome_of(error, name)
+    return outcome if isinstance(outcome, Refused) else TryAgain(error)
 
 
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
@@ -379,7 +404,8 @@ def _bucket_missing(error: Exception, name: str) -> OSError:
 
 def _passes(error: Exception) -> bool:
     """Whether nothing came of the request, and the next one may fare better."""
-    return _status(error) == 429 or _NOT_SENT.search(str(error)) is not None
+    text = str(error)
+    return _status(error) == 429 or _NOT_SIGNED in text or _NOT_SENT.search(text) is not None
 
 
 def _status(error: Exception) -> int | None:
@@ -435,7 +461,7 @@ class Buckets:
         except BaseException as error:
             self._buckets.pop(bucket, None)
             # The other client meets these, too, and says so with the name. The next request may not.
-            if not isinstance(error, (NoCredentialsError, *UNREACHED)):
+            if not isinstance(error, _BOTO):
                 raise
 
     async def _made(self, bucket: str) -> FastBucket | None:

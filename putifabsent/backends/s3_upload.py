@@ -63,7 +63,7 @@ class Upload:
     async def abort(self, sender: Sender) -> None:
         """Remove it, as well as that can be done."""
         with contextlib.suppress(Exception):
-            await _again(lambda: sender.call("abort_multipart_upload", **self.address))
+            await again(lambda: sender.call("abort_multipart_upload", **self.address))
 
 
 async def open_upload(
@@ -186,10 +186,10 @@ async def _parts(
 
 
 async def _part(sender: Sender, method: str, upload: Upload, number: int, **what: Any) -> dict[str, Any]:
-    return await _again(lambda: sender.call(method, **upload.address, PartNumber=number, **what))
+    return await again(lambda: sender.call(method, **upload.address, PartNumber=number, **what))
 
 
-async def _again(send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+async def again(send: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
     """Send a request that publishes nothing until it is answered, a few times at most."""
     async for attempt in AsyncRetrying(**schedule(outcome_of)):
         with attempt:

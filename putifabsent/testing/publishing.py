@@ -177,8 +177,9 @@ class PublishTests:
         assert (held(ask, name).token, around.read(name)) == (first.token, b"the first")
 
     def test_a_published_name_outlives_its_source(self, ask: Ask, around: Around, folder: str) -> None:
-        """Clean-up removes what is published; a deletion of the name leaves the source."""
+        """Clean-up removes what is published; a deletion of the name, published twice, leaves the source."""
         (source, creation), name = _put(ask, folder), f"{folder}/name"
+        ask(Publish(source, name, creation))
         ask(Publish(source, name, creation))
         assert ask(Delete(name, held(ask, name).version)) == Deleted()
         assert (around.read(name), around.read(source)) == (None, b"x")

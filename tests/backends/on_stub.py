@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import Exists, Listed, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Created, Exists, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.testing import Around
 from putifabsent.testing.races import creation_of
@@ -106,6 +107,22 @@ class HttpStoreTests:
         assert isinstance(_create(self.store_at(address, **{self.timeout: 0.3})), Maybe)
         stub.release()
         assert stub.ops == [Op.PUT]
+
+    def test_a_slow_line_has_the_time_out_for_each_piece(
+        self, stub: FaultStub, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A socket has it for all that it is given at once."""
+        pieces: list[int] = []
+        send = HTTPConnection.send
+
+        def sent(connection: HTTPConnection, data: Any) -> None:
+            pieces.append(len(data))
+            send(connection, data)
+
+        monkeypatch.setattr(HTTPConnection, "send", sent)
+        assert isinstance(store.create(NAME, InMemory(bytes(2**20)), creation_of(NAME)), Created)
+        assert len(stub.objects["bucket", "t/name"].data) == 2**20
+        assert max(pieces) <= 2**16
 
     def test_a_refused_connection_sent_nothing(self) -> None:
         outcome = _create(self.store_at(self.nowhere()))

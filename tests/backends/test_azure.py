@@ -159,6 +159,7 @@ def test_every_answer_has_one_meaning(reply: Reply, meaning: type) -> None:
         (error(404, "ContainerNotFound"), FileNotFoundError),
         (error(409, "ContainerBeingDeleted"), FileNotFoundError),
         (error(409, "PathConflict"), NotADirectoryError),
+        (error(409, "PublicAccessNotPermitted"), PermissionError),
     ],
 )
 def test_a_refusal_says_why(reply: Reply, kind: type[OSError]) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import fsspec
 import pytest
+from botocore.credentials import Credentials
+from botocore.exceptions import UnauthorizedSSOTokenError
 
 from tests.servers import server
 from tests.stub import FaultStub
@@ -183,3 +186,24 @@ def test_where_nobody_says_who_one_is_nothing_is_sent_until_somebody_does(
     metadata.is_down = False
     fs.pipe_file(ENTRY.format(1), b"{}")
     assert fs.cat_file(ENTRY.format(1)) == b"{}"
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "s3fs"])
+def test_who_has_not_logged_in_is_refused(fast: bool, store: FaultStub, tmp_path: Path) -> None:
+    role = ["sso_account_id = 123456789012", "sso_role_name = writer", "sso_region = us-east-1"]
+    lines = ["[profile lake]", "sso_start_url = https://example.invalid/start", *role]
+    (tmp_path / "config").write_text("\n".join(lines))
+    fs = mounted(store, profile="lake", **({} if fast else {"requester_pays": True}))
+    with pytest.raises(PermissionError, match="SSO"):
+        fs.pipe_file(ENTRY.format(0), b"{}")
+    assert store.requests == []
+
+
+def test_whose_login_has_ended_is_refused(store: FaultStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_the_environment(monkeypatch)
+    fs = mounted(store)
+    # As that of a profile which had a login when the client was made.
+    monkeypatch.setattr(Credentials, "get_frozen_credentials", Mock(side_effect=UnauthorizedSSOTokenError()))
+    with pytest.raises(PermissionError, match="aws sso login"):
+        fs.pipe_file(ENTRY.format(0), b"{}")
+    assert store.requests == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from fsspec.asyn import sync
 from s3fs import S3FileSystem
 
-from putifabsent.backends import s3_upload
+from putifabsent.backends import aws_session, s3_upload
 from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, Staged, TryAgain
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.backends.s3 import S3Store
@@ -397,3 +398,26 @@ def test_the_user_has_the_last_word_on_the_time_outs(stub: FaultStub) -> None:
     said = {"connect_timeout": 7, "read_timeout": 9}
     options = {**stub.storage_options("s3"), "config_kwargs": said}
     assert waited(S3Store(S3FileSystem(**options), options, deadline=2)) == (7, 9)
+
+
+def test_a_slow_line_is_no_time_out(stub: FaultStub) -> None:
+    """Of the client for small bodies, a limit for all of a request would be one."""
+    options = stub.storage_options("s3")
+    store = S3Store(S3FileSystem(**options), options, deadline=2)
+    fast = store._fast.bucket("bucket", "key")
+    assert fast is not None
+    limits = fast._bucket.client_options
+    assert limits is not None
+    assert (limits["read_timeout"], limits["timeout"]) == ("2s", "1day")
+    store.create(NAME, InMemory(bytes(2**21 + 1)), creation_of(NAME))
+    assert "aiobotocore" in stub.requests[-1].headers["user-agent"]
+
+
+@pytest.mark.parametrize("size", [1, 12 * 2**20], ids=["at the body", "in the body"])
+def test_a_server_that_takes_no_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(aws_session, "_CONTINUE", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        said = {"key": "k", "secret": "s", "endpoint_url": address, "requester_pays": True}
+        store = S3Store(S3FileSystem(**said), said, deadline=0.3)
+        assert isinstance(store.create(NAME, InMemory(bytes(size)), creation_of(NAME)), Maybe)
