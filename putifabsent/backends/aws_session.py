@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
 from botocore.exceptions import (
+    ClientError,
     ConnectTimeoutError,
     CredentialRetrievalError,
     EndpointConnectionError,
@@ -29,8 +30,6 @@ from botocore.parsers import ResponseParserError
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from botocore.exceptions import ClientError
-
 __all__ = ["LOST", "ONCE", "WRONG", "SingleSend", "code_of", "is_unsent", "status_of"]
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
@@ -39,6 +38,13 @@ ONCE = {"total_max_attempts": 1, "mode": "standard"}
 _UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
 
+_FOR_CREDENTIALS = {
+    "AssumeRole",
+    "AssumeRoleWithWebIdentity",
+    "CreateSession",
+    "CreateToken",
+    "GetRoleCredentials",
+}
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
 WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError, SSOError, TokenRetrievalError)
@@ -104,6 +110,8 @@ def is_unsent(error: BaseException) -> TypeGuard[Exception]:
 
     aiobotocore calls a connection that was reset after that by the same name.
     """
+    if isinstance(error, ClientError):
+        return error.operation_name in _FOR_CREDENTIALS and status_of(error) >= 500
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
     return isinstance(error, _UNREACHED)
