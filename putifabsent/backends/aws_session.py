@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
 from botocore.exceptions import (
+    ClientError,
     ConnectTimeoutError,
     CredentialRetrievalError,
     EndpointConnectionError,
@@ -29,14 +30,19 @@ from botocore.parsers import ResponseParserError
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from botocore.exceptions import ClientError
-
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
 """botocore's ``retries``, off."""
 
 _UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
 
+_FOR_CREDENTIALS = {
+    "AssumeRole",
+    "AssumeRoleWithWebIdentity",
+    "CreateSession",
+    "CreateToken",
+    "GetRoleCredentials",
+}
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
 WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError, SSOError, TokenRetrievalError)
@@ -102,6 +108,8 @@ def is_unsent(error: BaseException) -> TypeGuard[Exception]:
 
     aiobotocore calls a connection that was reset after that by the same name.
     """
+    if isinstance(error, ClientError):
+        return error.operation_name in _FOR_CREDENTIALS and status_of(error) >= 500
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
     return isinstance(error, _UNREACHED)

@@ -204,6 +204,8 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
     outcome = by_status(
         error, status, "taken" if code in _TAKEN else "refused" if code in _CONFLICTS else None
     )
+    if isinstance(error, ClientAuthenticationError) and isinstance(outcome, Maybe):
+        return TryAgain(error)  # from who gives tokens: without one nothing was sent
     if outcome is not None:
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.

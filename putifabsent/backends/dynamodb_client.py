@@ -126,10 +126,10 @@ def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
     """
-    if isinstance(error, ClientError):
-        return _answer(error, name)
     if is_unsent(error):
         return TryAgain(error)
+    if isinstance(error, ClientError):
+        return _answer(error, name)
     if isinstance(error, ConfigError):
         return Refused(error)
     if isinstance(error, WRONG):

@@ -127,10 +127,10 @@ def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | May
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
     """
-    if isinstance(error, ClientError):
-        return _answer(error, name)
     if is_unsent(error):
         return TryAgain(error)
+    if isinstance(error, ClientError):
+        return _answer(error, name)
     if isinstance(error, ConfigError):
         return Refused(error)
     if isinstance(error, WRONG):

@@ -391,6 +391,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             # Not every filesystem's has one.
             options = kwargs if callback is DEFAULT_CALLBACK else {"callback": callback, **kwargs}
             return (yield Call("put_file", (lpath, self.guard.written_as(rpath)), options))
+        kwargs = self.mount.typed(lpath, kwargs)
         with Path(lpath).open("rb") as file:
             body = FileBody(file)
             callback.set_size(body.size)

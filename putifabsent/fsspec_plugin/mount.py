@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import mimetypes
 import os
 import sys
 import threading
@@ -58,6 +59,8 @@ MOST_KNOWN = 10_000
 """Of so many tables, and of so many keys that were lost, it is remembered that they were looked at."""
 # So often another thread may remove what this one is about to remove.
 _RACES = 16
+# How s3fs and gcsfs call the type of a file that they put.
+_TYPES = {"s3": "ContentType", "gcs": "content_type"}
 _aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
 
 
@@ -206,6 +209,11 @@ class Mount:
                 self.fs.invalidate_cache(path)
                 return
         self.fs.invalidate_cache(path)
+
+    def typed(self, file: Any, extra: dict[str, Any]) -> dict[str, Any]:
+        """Return what goes with a put of a local file: its type, too, where others would say it."""
+        key, found = _TYPES.get(self.kind), mimetypes.guess_type(file)[0]
+        return extra if key is None or found is None else {key: found, **extra}
 
     def looker(self, name: Name) -> Creation:
         """Return a creation for one who only looks: what it finishes on the way goes under its token."""

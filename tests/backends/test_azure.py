@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import uuid
 from typing import TYPE_CHECKING, ClassVar
+from unittest.mock import Mock
 
 import fsspec
 import pytest
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
 
 from putifabsent.backends import azure_upload
 from putifabsent.backends.azure_client import outcome_of
@@ -170,6 +171,12 @@ def test_a_refusal_says_why(reply: Reply, kind: type[OSError]) -> None:
     assert outcome.error.filename == NAME
     assert reply.headers["x-ms-error-code"] in str(outcome.error)
     assert isinstance(outcome.error.__cause__, HttpResponseError)
+
+
+def test_without_a_token_nothing_was_sent() -> None:
+    answer = Mock(status_code=503, headers={}, content_type=None)
+    failure = ClientAuthenticationError("the identity service is down", response=answer)
+    assert isinstance(outcome_of(failure, NAME), TryAgain)
 
 
 def test_an_answer_that_breaks_off_is_lost() -> None:

@@ -9,8 +9,10 @@ from unittest.mock import Mock
 import fsspec
 import pytest
 from botocore.credentials import Credentials
-from botocore.exceptions import UnauthorizedSSOTokenError
+from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 
+from putifabsent.backends import dynamodb_client, s3_client
+from putifabsent.backends.base import Maybe, TryAgain
 from tests.servers import server
 from tests.stub import FaultStub
 from tests.vouching import vouch
@@ -207,3 +209,10 @@ def test_whose_login_has_ended_is_refused(store: FaultStub, monkeypatch: pytest.
     with pytest.raises(PermissionError, match="aws sso login"):
         fs.pipe_file(ENTRY.format(0), b"{}")
     assert store.requests == []
+
+
+@pytest.mark.parametrize("outcome_of", [s3_client.outcome_of, dynamodb_client.outcome_of])
+def test_without_credentials_nothing_was_sent(outcome_of: Callable[..., object]) -> None:
+    answer: Any = {"Error": {"Code": "InternalFailure"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
+    assert isinstance(outcome_of(ClientError(answer, "AssumeRole"), "bucket/name"), TryAgain)
+    assert isinstance(outcome_of(ClientError(answer, "PutObject"), "bucket/name"), Maybe)

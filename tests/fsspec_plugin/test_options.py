@@ -18,8 +18,10 @@ from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
+    from tests.stub.server import Cloud
 
 NAME = f"bucket/t/_delta_log/{0:020d}.json"
 BODY = b"mine"
@@ -384,6 +386,23 @@ def test_what_s3fs_adds_to_each_put_goes_with_guarded_ones(stub: FaultStub, on_s
     assert headers["x-amz-acl"] == "bucket-owner-full-control"
     assert headers["x-amz-request-payer"] == "requester"
     assert headers["x-amz-meta-purpose"] == "test"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "cloud", "key"), [("pias3", "s3", "ContentType"), ("piags", "gcs", "content_type")]
+)
+def test_a_file_that_is_put_has_its_type(
+    stub: FaultStub, tmp_path: Path, protocol: str, cloud: Cloud, key: str
+) -> None:
+    fs = fsspec.filesystem(
+        protocol, arbiter="native", skip_instance_cache=True, **stub.storage_options(cloud)
+    )
+    file = tmp_path / "file.json"
+    file.write_bytes(BODY)
+    fs.put_file(file, NAME)
+    assert stub.objects["bucket", NAME.partition("/")[2]].content_type == "application/json"
+    fs.put_file(file, f"{NAME}.said", mode="create", **{key: "text/x"})
+    assert stub.objects["bucket", NAME.partition("/")[2] + ".said"].content_type == "text/x"
 
 
 @pytest.mark.parametrize("put", PUTS)
