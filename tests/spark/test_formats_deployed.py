@@ -18,7 +18,7 @@ from tests.service.callers import SECRET
 from tests.service.processes import serving
 from tests.spark.cluster import cluster
 from tests.spark.deployments import COMMITS, DEPLOYMENTS, Cell
-from tests.spark.drivers import SHORT, Driver, Told, told_on
+from tests.spark.drivers import LONG, Driver, Told, told_on
 from tests.spark.writers import FORMATS, settings_of_one
 
 if TYPE_CHECKING:
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from tests.conftest import Note
     from tests.servers import BucketServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.formats, pytest.mark.timeout(600), LONG]
 
 TABLES = ("delta", "hudi", "iceberg", "paimon")
-CELLS = [("Thrift server", "hudi")] if SHORT else [(name, form) for name in DEPLOYMENTS for form in TABLES]
-STREAMED = TABLES[:1] if SHORT else TABLES
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +71,8 @@ def commits(driver: Driver) -> int:
     return sum(map(int, done))
 
 
-@pytest.mark.parametrize(("deployment", "form"), CELLS)
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_two_writers_of_a_deployment_lose_nothing(
     deployment: str,
     form: str,
@@ -105,7 +104,7 @@ def test_two_writers_of_a_deployment_lose_nothing(
     assert commits(maker) - before >= len(acknowledged) - 1
 
 
-@pytest.mark.parametrize("form", STREAMED)
+@pytest.mark.parametrize("form", TABLES)
 def test_a_driver_restarted_on_a_streaming_checkpoint_has_each_row_once(
     form: str, told: Told, maker: Driver, note: Note, tmp_path: Path
 ) -> None:
