@@ -212,8 +212,9 @@ class Mount:
 
     def typed(self, file: Any, extra: dict[str, Any]) -> dict[str, Any]:
         """Return what goes with a put of a local file: its type, too, where others would say it."""
-        key, found = _TYPES.get(self.kind), mimetypes.guess_type(file)[0]
-        return extra if key is None or found is None else {key: found, **extra}
+        key = _TYPES.get(self.kind)
+        found = key and mimetypes.guess_type(file)[0]
+        return {key: found, **extra} if key and found else extra
 
     def looker(self, name: Name) -> Creation:
         """Return a creation for one who only looks: what it finishes on the way goes under its token."""

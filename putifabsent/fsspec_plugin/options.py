@@ -88,7 +88,7 @@ class Options:
         # Options come from catalogs and configuration files, too: their types are not to be trusted.
         object.__setattr__(self, "strict", _flag("strict", self.strict))
         if self.tower != "inserts":
-            object.__setattr__(self, "tower", _flag("tower", self.tower, ", False or 'inserts'"))
+            object.__setattr__(self, "tower", _flag("tower", self.tower, "True, False or 'inserts'"))
         if self.strict and self.salt == "keep-both":
             msg = "strict=True is for instants that are unique: salt='keep-both' keeps several under one name"
             raise ConfigError(msg)
@@ -102,10 +102,10 @@ class Options:
                 raise ConfigError(msg)
 
 
-def _flag(option: str, given: Any, otherwise: str = " or False") -> bool:
+def _flag(option: str, given: Any, allowed: str = "True or False") -> bool:
     found = _FLAGS.get(given.lower()) if isinstance(given, str) else given
     if not isinstance(found, bool):
-        raise ConfigError(f"{option} must be True{otherwise}, not {given!r}")
+        raise ConfigError(f"{option} must be {allowed}, not {given!r}")
     return found
 
 
