@@ -16,7 +16,6 @@ import json
 import statistics
 import sys
 import tempfile
-import urllib.request
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +26,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.spark_cost import counted
+from bench.spark_cost import counted, median_of
 from bench.wire import Wire
 from putifabsent.flink import FlinkSettings, settings
 from tests.flink.cluster import STOCK, Cluster, Release
@@ -35,7 +34,7 @@ from tests.flink.programs import FORMATS, Program
 from tests.servers import VersityGW
 from tests.servers.s3 import s3a_settings
 from tests.service.callers import SECRET
-from tests.service.processes import serving
+from tests.service.processes import metrics_of, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,14 +135,14 @@ class Jobs:
             done()
         for job in jobs.values():
             self._cluster.cancel(job)
-        calls = _median(asked)
+        calls = median_of(asked)
         return {
             "format": name,
             "seconds": {how: statistics.median(seconds[how]) for how in HOW},
             "ratio": statistics.median(
                 ours / theirs for theirs, ours in zip(seconds["stock"], seconds["guarded"], strict=True)
             ),
-            "requests": {how: _median(requests[how]) for how in HOW},
+            "requests": {how: median_of(requests[how]) for how in HOW},
             "service": {call: number for call, number in calls.items() if not call.startswith("bytes")},
             "service_bytes": sum(each["bytes create"] for each in asked),
         }
@@ -185,18 +184,7 @@ class Jobs:
 
     def _metrics(self) -> Counter[str]:
         """Return what the service has answered so far: calls, and bytes of bodies."""
-        request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
-            f"{self._service}/v1/metrics", headers={"Authorization": f"Bearer {SECRET}"}
-        )
-        with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
-            return counted(answer.read().decode())
-
-
-def _median(counts: list[Counter[str]]) -> Mapping[str, float]:
-    """Return the median of each kind."""
-    kinds = sorted(set().union(*counts))
-    medians = {kind: statistics.median(each[kind] for each in counts) for kind in kinds}
-    return {kind: number for kind, number in medians.items() if number}
+        return counted(metrics_of(self._service, SECRET))
 
 
 def table(found: Mapping[str, Any]) -> Table:

@@ -139,12 +139,12 @@ class Pair:
                     if how == self._measured:
                         asked.append(self._metrics() - before)
             done()
-        calls = _median(asked)
+        calls = median_of(asked)
         return {
             "format": f"{form}, its own lock" if stock else form,
             "seconds": {how: statistics.median(seconds[how]) for how in self._how},
             "ratio": self._ratio(seconds),
-            "requests": {how: _median(requests[how]) for how in self._how},
+            "requests": {how: median_of(requests[how]) for how in self._how},
             "more_requests": statistics.median(each.total() for each in requests[self._measured])
             - statistics.median(each.total() for each in requests[self._beside]),
             "service": {call: number for call, number in calls.items() if not call.startswith("bytes")},
@@ -198,7 +198,7 @@ def counted(metrics: str) -> Counter[str]:
     return found
 
 
-def _median(counts: list[Counter[str]]) -> dict[str, float]:
+def median_of(counts: list[Counter[str]]) -> dict[str, float]:
     """Return the median of each kind."""
     kinds = sorted(set().union(*counts))
     medians = {kind: statistics.median(each[kind] for each in counts) for kind in kinds}

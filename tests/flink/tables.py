@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.timeline import read
+from tests.faults.failover import until
 from tests.flink.programs import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from putifabsent.lab.fault_proxy import Fault, FaultProxy
     from tests.flink.programs import Feed, Format, Program
     from tests.servers import BucketServer
 
-__all__ = ["Table", "Writer", "made", "table_of"]
+__all__ = ["Table", "Writer", "befalling", "made", "table_of"]
 
 
 class Table(NamedTuple):
@@ -62,6 +65,11 @@ class Writer(NamedTuple):
     job: str
     feed: Feed | None = None
 
+    def pour(self, numbers: range) -> None:
+        """Give it some rows."""
+        assert self.feed is not None
+        self.feed.pour(numbers)
+
 
 def table_of(name: str, program: Program, scheme: str, bucket: str) -> Table:
     """Make a table of a format."""
@@ -73,3 +81,27 @@ def table_of(name: str, program: Program, scheme: str, bucket: str) -> Table:
 def made(program: Program, schemes: Iterable[str], bucket: str) -> list[Table]:
     """Make a table of each format, each by a scheme of its own."""
     return [table_of(name, program, scheme, bucket) for scheme, name in zip(schemes, FORMATS, strict=True)]
+
+
+@contextmanager
+def befalling(proxies: list[FaultProxy], fault: Fault, most: int = 100) -> Iterator[Callable[[int], None]]:
+    """Have this befall so many commits by each proxy at most, and nothing any more afterwards.
+
+    What is given waits until it has befallen so many in all.
+    """
+    before = sum(each.lost for each in proxies)
+    for each in proxies:
+        each.script("POST rename", *[fault] * most)
+
+    def wait(commits: int) -> None:
+        until(
+            lambda: sum(each.lost for each in proxies) - before >= commits,
+            120,
+            f"it has not befallen {commits} commits",
+        )
+
+    try:
+        yield wait
+    finally:
+        for each in proxies:
+            each.calm()

@@ -9,10 +9,9 @@ import pytest
 
 from putifabsent.inspection import inspect
 from putifabsent.lab.fault_proxy import HELD, LATE
-from tests.faults.failover import until
 from tests.flink.cluster import GUARDED
 from tests.flink.programs import Program, counted
-from tests.flink.tables import Table, Writer, made
+from tests.flink.tables import Table, Writer, befalling, made
 from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
@@ -44,26 +43,13 @@ def tables(programs: dict[str, Program], bucket: str) -> list[Table]:
     return tables
 
 
-def about_to_commit(
-    tables: list[Table],
-    programs: dict[str, Program],
-    proxies: list[FaultProxy],
-    fault: Fault,
-    **settings: str,
-) -> list[Writer]:
-    """Have a job of each program write to each table, and return when this has befallen each one's commit."""
-    before = sum(each.lost for each in proxies)
-    jobs = len(tables) * len(programs)
-    for each in proxies:
-        each.script("POST rename", *[fault] * 100)
+def writing(tables: list[Table], programs: dict[str, Program], **settings: str) -> list[Writer]:
+    """Have a bounded job of each program write to each table."""
     source = f"{counted(ROWS, A_SECOND)}, 'number-of-rows'='{ROWS}'"
     writers = []
     for table, (who, program) in product(tables, programs.items()):
         job = table.form.streamed(program, table.warehouse, who, source, bounded=True, **settings)
         writers.append(Writer(table, who, job))
-    until(
-        lambda: sum(each.lost for each in proxies) - before >= jobs, 120, "not all jobs are about to commit"
-    )
     return writers
 
 
@@ -76,14 +62,6 @@ def all_is_there_once(writers: list[Writer], cluster: Cluster, program: Program,
         assert inspect(table.url, **store.storage_options).damage == []
 
 
-@pytest.fixture(autouse=True)
-def calm(proxies: list[FaultProxy]) -> Iterator[None]:
-    """Have nothing go wrong afterwards."""
-    yield
-    for each in proxies:
-        each.calm()
-
-
 def restart(cluster: Cluster) -> None:
     """Kill all task managers, and start others."""
     cluster.kill_task_managers(cluster.task_managers)
@@ -91,37 +69,22 @@ def restart(cluster: Cluster) -> None:
         cluster.start_task_manager()
 
 
-def test_two_batches_that_commit_at_once_lose_and_double_nothing(
-    tables: list[Table],
-    programs: dict[str, Program],
-    program: Program,
-    cluster: Cluster,
-    proxies: list[FaultProxy],
-    store: BucketServer,
-) -> None:
-    writers = about_to_commit(tables, programs, proxies, HELD)
-    for each in proxies:
-        each.calm()
-    all_is_there_once(writers, cluster, program, store)
-
-
-def test_batches_whose_task_managers_are_killed_before_they_commit_lose_and_double_nothing(
-    tables: list[Table],
-    programs: dict[str, Program],
-    program: Program,
-    cluster: Cluster,
-    proxies: list[FaultProxy],
-    store: BucketServer,
-) -> None:
-    writers = about_to_commit(tables, programs, proxies, HELD)
-    restart(cluster)
-    for each in proxies:
-        each.calm()
-    all_is_there_once(writers, cluster, program, store)
-
-
 # Iceberg's first sink does not look whether its batch has been committed.
-def test_batches_whose_task_managers_are_killed_in_a_commit_lose_and_double_nothing(
+V2 = {"table__exec__iceberg__use_v2_sink": "true"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_killed", "settings"),
+    [
+        pytest.param(HELD, False, {}, id="at once"),
+        pytest.param(HELD, True, {}, id="killed before"),
+        pytest.param(LATE, True, V2, id="killed in a commit"),
+    ],
+)
+def test_batches_that_are_all_about_to_commit_lose_and_double_nothing(
+    fault: Fault,
+    is_killed: bool,
+    settings: dict[str, str],
     tables: list[Table],
     programs: dict[str, Program],
     program: Program,
@@ -129,8 +92,9 @@ def test_batches_whose_task_managers_are_killed_in_a_commit_lose_and_double_noth
     proxies: list[FaultProxy],
     store: BucketServer,
 ) -> None:
-    writers = about_to_commit(tables, programs, proxies, LATE, table__exec__iceberg__use_v2_sink="true")
-    restart(cluster)
-    for each in proxies:
-        each.calm()
+    with befalling(proxies, fault) as wait:
+        writers = writing(tables, programs, **settings)
+        wait(len(writers))
+        if is_killed:
+            restart(cluster)
     all_is_there_once(writers, cluster, program, store)

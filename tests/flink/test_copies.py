@@ -11,7 +11,7 @@ from putifabsent.lab.fault_proxy import HELD
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import Feed
-from tests.flink.tables import Table, Writer, table_of
+from tests.flink.tables import Table, Writer, befalling, table_of
 from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ def writing(program: Program, table: Table, who: str, folder: Path, **settings: 
     )
 
 
-def pour(writer: Writer, first: int = 0) -> None:
-    """Give a job some rows."""
-    assert writer.feed is not None
-    writer.feed.pour(range(first, first + AT_ONCE))
-
-
 def resumed_twice(
     table: Table, program: Program, cluster: Cluster, proxies: list[FaultProxy], folder: Path
 ) -> list[Writer]:
@@ -57,13 +51,10 @@ def resumed_twice(
     """
     cluster.wait(1 + len(COPIES))
     stopped = writing(program, table, STOPPED, folder, execution__checkpointing__interval="1 h")
-    pour(stopped)
+    stopped.pour(range(AT_ONCE))
     cluster.wait_for_tasks(stopped.job)
     cluster.wait_for_rows(stopped.job, AT_ONCE)
-    before = sum(each.lost for each in proxies)
-    for each in proxies:
-        each.script("POST rename", *[HELD] * 100)
-    try:
+    with befalling(proxies, HELD) as wait:
         savepoint = cluster.stop(stopped.job)
         if not proxies:
             cluster.wait_for(stopped.job)
@@ -74,14 +65,7 @@ def resumed_twice(
         }
         copies = [writing(program, table, who, folder, **settings) for who in COPIES]
         if proxies:
-            until(
-                lambda: sum(each.lost for each in proxies) - before > len(COPIES),
-                120,
-                "not all jobs are about to commit the savepoint",
-            )
-    finally:
-        for each in proxies:
-            each.calm()
+            wait(1 + len(COPIES))
     return [stopped, *copies]
 
 
@@ -90,7 +74,7 @@ def feed(copies: list[Writer], cluster: Cluster) -> None:
     for first in range(0, ROWS, AT_ONCE):
         complete = [cluster.checkpoints(each.job) for each in copies]
         for each in copies:
-            pour(each, first)
+            each.pour(range(first, first + AT_ONCE))
         for each, number in zip(copies, complete, strict=True):
             cluster.wait_for_checkpoints(each.job, number + 3)
 

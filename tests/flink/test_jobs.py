@@ -13,7 +13,7 @@ from putifabsent.lab.fault_proxy import LATE
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import FORMATS, Feed, counted
-from tests.flink.tables import Table, Writer, made
+from tests.flink.tables import Table, Writer, befalling, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,8 +102,7 @@ def lose_and_double_nothing(
 def pour(writers: Iterable[Writer], first: int) -> None:
     """Give jobs some rows."""
     for each in writers:
-        assert each.feed is not None
-        each.feed.pour(range(first, first + AT_ONCE))
+        each.pour(range(first, first + AT_ONCE))
 
 
 @pytest.fixture
@@ -114,19 +113,9 @@ def in_a_commit(
     writers = fed(program, tables, tmp_path)
     for each in writers:
         cluster.wait_for_checkpoints(each.job, 1)
-    before = sum(each.lost for each in proxies)
-    for proxy in proxies:
-        proxy.script("POST rename", *[LATE] * len(writers))
-    pour(writers, 0)
-    try:
-        until(
-            lambda: sum(each.lost for each in proxies) - before >= len(writers),
-            120,
-            "not all jobs wait for the answer to a commit",
-        )
-    finally:
-        for proxy in proxies:
-            proxy.calm()
+    with befalling(proxies, LATE, len(writers)) as wait:
+        pour(writers, 0)
+        wait(len(writers))
     return writers
 
 

@@ -14,7 +14,7 @@ from tests.child import CallError
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, ROOT
 from tests.flink.programs import FORMATS, Feed
-from tests.flink.tables import table_of
+from tests.flink.tables import befalling, table_of
 from tests.service.callers import SECRET
 from tests.spark.drivers import LONG, Driver, driving, told_on
 from tests.spark.writers import FORMATS as OF_SPARK
@@ -76,20 +76,9 @@ def test_a_job_of_flinks_and_two_drivers_of_sparks_lose_and_double_nothing(
                     refused.append(error)
             return acknowledged, refused
 
-        before = sum(each.lost for each in proxies)
-        for each in proxies:
-            each.script("POST rename", *[HELD] * 100)
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor() as pool, befalling(proxies, HELD) as wait:
             appending = [pool.submit(append, number, driver) for number, driver in enumerate(drivers)]
-            try:
-                until(
-                    lambda: sum(each.lost for each in proxies) - before > len(drivers),
-                    120,
-                    "not all are about to commit",
-                )
-            finally:
-                for each in proxies:
-                    each.calm()
+            wait(1 + len(drivers))
         appended = [each.result() for each in appending]
     acknowledged = Counter(row for rows, _ in appended for row in rows)
     expected = acknowledged + Counter(("flink", n) for n in range(len(appended) * COMMITS * AT_ONCE))

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["answers", "arguments_of_all", "serving"]
+__all__ = ["answers", "arguments_of_all", "metrics_of", "serving"]
 
 MAIN = "from putifabsent.cli import main; main()"
 
@@ -34,6 +34,15 @@ def answers(address: str) -> bool:
             return int(answer.status) == 200
     except OSError:
         return False
+
+
+def metrics_of(address: str, secret: str) -> str:
+    """Return what a service has counted."""
+    request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
+        f"{address}/v1/metrics", headers={"Authorization": f"Bearer {secret}"}
+    )
+    with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
+        return str(answer.read().decode())
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tests.child import Child
 from tests.servers.s3 import s3a_settings
+from tests.service.processes import metrics_of
 from tests.spark.writers import IS_NEWER, settings_of
 
 if TYPE_CHECKING:
@@ -155,11 +155,7 @@ class Driver:
     def metrics(self) -> str:
         """Return what its service has counted."""
         address, secret = (self.call("setting", key=f"fs.putifabsent.{key}") for key in ("address", "secret"))
-        request = urllib.request.Request(  # noqa: S310 - HTTP, on loopback
-            f"{address}/v1/metrics", headers={"Authorization": f"Bearer {secret}"}
-        )
-        with urllib.request.urlopen(request) as answer:  # noqa: S310 - the same
-            return str(answer.read().decode())
+        return metrics_of(address, secret)
 
     def end(self) -> None:
         """End it, as one whose notebook is closed; whatever does not end so is killed."""
