@@ -53,5 +53,4 @@ def __getattr__(name: str) -> object:
         from putifabsent.clocks import clock
 
         return clock
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

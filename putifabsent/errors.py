@@ -41,34 +41,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The creation that holds a name, as far as its store tells.
+    """The creation that holds a name, as far as its store tells."""
 
-    Attributes
-    ----------
-    token
-        The creation's token (a UUID), or None for an object that was not made through this package.
-    writer
-        The UUID of the application that made it, or None.
-    created
-        When, by the store's clock, or None where the store does not say.
-    begun
-        When its upload was begun, where the store says only that: S3, of an object that came in parts.
-    size
-        Bytes.
-    version
-        What tells this object from a later one under the same name: a version id, a generation, an
-        entity tag, an inode. None where the store has nothing of the kind.
-    age
-        Seconds that it has had the name at least, by the store's clock, where that was asked for.
-    """
-
-    token: str | None
-    writer: str | None = None
-    created: datetime | None = None
-    size: int = 0
+    token: str | None  # the creation's (a UUID); None: the object was not made through this package
+    writer: str | None = None  # the UUID of the application that made it
+    created: datetime | None = None  # by the store's clock; None where the store does not say
+    size: int = 0  # bytes
     version: str | None = None
+    """What tells this object from a later one under the same name: a version id, a generation, an entity tag,
+    an inode. None where the store has nothing of the kind."""
     begun: datetime | None = None
+    """When its upload was begun, where the store says only that: S3, of an object that came in parts."""
     age: float | None = None
+    """Seconds that it has had the name at least, by the store's clock, where that was asked for."""
 
     def __str__(self) -> str:
         who = "another creation" if self.token else "a writer outside putifabsent"
@@ -88,12 +73,7 @@ class PutIfAbsentError(Exception):
 class NameTaken(PutIfAbsentError, FileExistsError):
     """Another creation provably holds the name. Nothing of this one is readable under it.
 
-    Attributes
-    ----------
-    name
-        The name, as the writer gave it.
-    holder
-        Who holds it (:class:`Holder`), or None where only the fact is known.
+    ``name`` is as the writer gave it; ``holder`` says who holds it, None where only the fact is known.
     """
 
     def __init__(self, name: str, holder: Holder | None = None) -> None:
@@ -126,19 +106,12 @@ class NameExpired(NameTaken):
 class OutcomeUnknown(PutIfAbsentError, OSError):
     """The creation may or may not have happened, and it can't be known now.
 
-    Keep whatever the name refers to, and ask again later with ``fs.resolve(name, token)``.
-
-    Attributes
-    ----------
-    name
-        The name, as the writer gave it.
-    token
-        The creation's token: what to resolve with.
-    others
-        The other creations of the same call (``fs.pipe`` of many names) whose outcome is unknown, too.
+    Keep whatever the name refers to, and ask again later with ``fs.resolve(name, token)``: ``name`` is as the
+    writer gave it, ``token`` the creation's.
     """
 
     others: tuple[OutcomeUnknown, ...] = ()
+    """The other creations of the same call (``fs.pipe`` of many names) whose outcome is unknown, too."""
 
     def __init__(self, name: str, token: str, reason: str = "the store's answer was lost") -> None:
         self.name = name
@@ -192,12 +165,8 @@ class UnsafeStore(PutIfAbsentError):
 class InvalidTransition(PutIfAbsentError):
     """The table format does not allow this step of its timeline (strict mode). Nothing was written.
 
-    Attributes
-    ----------
-    name
-        The name that the step would have made, as the writer gave it.
-    reason
-        The step, and what is wrong with it.
+    ``name`` is what the step would have made, as the writer gave it; ``reason``: the step, and what is wrong
+    with it.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -215,22 +184,13 @@ class InvalidTransition(PutIfAbsentError):
 class Damaging(PutIfAbsentError, OSError):
     """The bytes would damage their table, and were refused: nothing was created, and the name is free.
 
-    Attributes
-    ----------
-    name
-        The name, as the writer gave it.
-    reason
-        What is wrong with the bytes, and what to do.
+    ``name`` is as the writer gave it; ``reason`` says what is wrong with the bytes, and what to do.
     """
 
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         self.reason = reason
-        super().__init__(
-            errno.EINVAL,
-            f"it would damage its table, and was not created: {reason}",
-            name,
-        )
+        super().__init__(errno.EINVAL, f"it would damage its table, and was not created: {reason}", name)
 
     def __reduce__(self) -> tuple[type[Damaging], tuple[str, str]]:
         return type(self), (self.name, self.reason)

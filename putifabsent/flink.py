@@ -21,18 +21,10 @@ __all__ = ["FlinkSettings", "settings"]
 
 
 class FlinkSettings(NamedTuple):
-    """What the files say.
+    """What the files say."""
 
-    Attributes
-    ----------
-    site
-        Properties of ``core-site.xml``.
-    config
-        Entries of ``config.yaml``.
-    """
-
-    site: Mapping[str, str]
-    config: Mapping[str, str]
+    site: Mapping[str, str]  # properties of ``core-site.xml``
+    config: Mapping[str, str]  # entries of ``config.yaml``
 
     def site_as_xml(self) -> str:
         """Return all of ``core-site.xml``."""
@@ -47,12 +39,8 @@ def settings(schemes: Iterable[str], address: str) -> FlinkSettings:
     """Return what guards schemes by a service at this address.
 
     The secret is not among it: Hadoop takes it from the environment of each JVM. A session and a writer are,
-    those of one cluster: what its job manager begins of Hudi's, its task managers write.
-
-    Raises
-    ------
-    ConfigError
-        A scheme is not known, Flink writes there by a class of its own, or the address is none of a service.
+    those of one cluster: what its job manager begins of Hudi's, its task managers write. ``ConfigError``: a
+    scheme is not known, Flink writes there by a class of its own, or the address is none of a service.
     """
     named = list(dict.fromkeys(schemes))
     if "file" in named:

@@ -28,13 +28,7 @@ class GuardedOutputFile(FsspecOutputFile):
     """An output file that never replaces another, except with ``overwrite``."""
 
     def create(self, overwrite: bool = False) -> Any:
-        """Open the location for writing.
-
-        Raises
-        ------
-        NameTaken
-            At once or at close: a ``FileExistsError``, as pyiceberg documents.
-        """
+        """Open the location for writing; ``NameTaken``, at once or at close, is a ``FileExistsError``."""
         return self._fs.open(self.location, "wb" if overwrite else "xb")
 
 
@@ -67,6 +61,5 @@ def _mount(properties: dict[str, Any]) -> dict[str, Any]:
     for option in own:
         if option not in Options.__dataclass_fields__:
             known = ", ".join(f"{_PREFIX}{name}" for name in Options.__dataclass_fields__)
-            msg = f"unknown property {_PREFIX}{option}: the mount's are {known}"
-            raise ConfigError(msg)
+            raise ConfigError(f"unknown property {_PREFIX}{option}: the mount's are {known}")
     return own

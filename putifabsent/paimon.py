@@ -86,19 +86,8 @@ _ABSENCES = (FileNotFoundError, NotADirectoryError)  # nothing is below a file
 class GuardedFileIO(FileIO):
     """pypaimon's files, where a name that Paimon never overwrites is created at most once.
 
-    Parameters
-    ----------
-    warehouse
-        A URL or a folder. Its scheme chooses the guarded filesystem.
-    options
-        The catalog's options.
-
-    Attributes
-    ----------
-    fs
-        The guarded filesystem.
-    filesystem
-        The same for pyarrow, which pypaimon's readers ask for by this name.
+    The warehouse is a URL or a folder, whose scheme chooses the guarded filesystem, ``fs``; the options are
+    the catalog's. ``filesystem`` is the same for pyarrow, which pypaimon's readers ask for by this name.
     """
 
     def __init__(self, warehouse: str, options: Options) -> None:
@@ -130,15 +119,7 @@ class GuardedFileIO(FileIO):
     def try_to_write_atomic(self, path: str, content: str) -> bool:
         """Create ``path`` with ``content``: in one request, where the default would write, look and rename.
 
-        Returns
-        -------
-        bool
-            False where another creation provably holds the name.
-
-        Raises
-        ------
-        OutcomeUnknown
-            It can't be known.
+        False where another creation provably holds the name; ``OutcomeUnknown``: it can't be known.
         """
         target = self._target(path)  # a file in the way of a folder is no proof of anything
         try:
@@ -150,15 +131,9 @@ class GuardedFileIO(FileIO):
     def rename(self, src: str, dst: str) -> bool:
         """Move a file or a folder.
 
-        Returns
-        -------
-        bool
-            False where ``src`` is not there, or ``dst`` is already, or another creation of it won.
-
-        Raises
-        ------
-        OutcomeUnknown
-            ``dst`` is a guarded name, and it can't be known whether this created it; ``src`` is kept.
+        False where ``src`` is not there, or ``dst`` is already, or another creation of it won.
+        ``OutcomeUnknown``: ``dst`` is a guarded name, and it can't be known whether this created it; ``src``
+        is kept.
         """
         source = self.to_filesystem_path(src)
         try:
@@ -182,13 +157,7 @@ class GuardedFileIO(FileIO):
         return True
 
     def copy_file(self, source_path: str, target_path: str, overwrite: bool = False) -> None:
-        """Copy a file; to a guarded name that is taken only where there is nothing to change.
-
-        Raises
-        ------
-        FileExistsError
-            The target is there, and may not be overwritten.
-        """
+        """Copy a file; to a guarded name that is taken only where there is nothing to change."""
         if not overwrite and self.exists(target_path):
             raise FileExistsError(errno.EEXIST, "it is there, and may not be overwritten", target_path)
         source, target = self.to_filesystem_path(source_path), self._target(target_path)
@@ -344,15 +313,9 @@ class _Cached(CachingFileIO):
 
 
 class GuardedCatalog(FileSystemCatalog):
-    """pypaimon's catalog of tables in a filesystem, with guarded files.
+    """pypaimon's catalog of tables in a filesystem, with guarded files."""
 
-    Parameters
-    ----------
-    options
-        The catalog's options, or its context: pypaimon gives the one or the other.
-    """
-
-    def __init__(self, options: Options | CatalogContext) -> None:
+    def __init__(self, options: Options | CatalogContext) -> None:  # pypaimon gives the one or the other
         # FileSystemCatalog's own constructor would open the warehouse unguarded, as far as it can.
         context = (
             options if isinstance(options, CatalogContext) else CatalogContext.create_from_options(options)

@@ -76,41 +76,23 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Creation(NamedTuple):
-    """One attempt to bring a name into being.
+    """One attempt to bring a name into being."""
 
-    Attributes
-    ----------
-    token
-        Its UUID, kept with the object: "was it me?".
-    writer
-        The UUID of the application that makes it.
-    state
-        The folder in which the store may keep its own files for this name.
-    extra
-        What the caller adds to the put in the wrapped filesystem's words (``ACL=...``, ``metadata=...``).
-    """
-
-    token: str
-    writer: str
-    state: str
+    token: str  # its UUID, kept with the object: "was it me?"
+    writer: str  # the UUID of the application that makes it
+    state: str  # the folder in which the store may keep its own files for this name
     extra: Mapping[str, Any] = _NOTHING
+    """What the caller adds to the put in the wrapped filesystem's words (``ACL=...``, ``metadata=...``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The bytes are under the name, and this request wrote them.
+    """The bytes are under the name, and this request wrote them."""
 
-    Attributes
-    ----------
-    version
-        Which object it is.
-    at
-        The store's own time of its answer, or None where that does not say it. A store that shows a time
-        before that for what came in parts must say it.
-    """
-
-    version: str | None = None
+    version: str | None = None  # which object it is
     at: datetime | None = field(default=None, compare=False)
+    """The store's own time of its answer, or None where that does not say it. A store that shows a time
+    before that for what came in parts must say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +108,9 @@ class Exists:
 
     It may well be there by an earlier request of the same creation whose answer was lost, or not be
     there at all (S3 clients give a 409 conflict the same name): look whose it is.
-
-    Attributes
-    ----------
-    holder
-        Who holds it, where the answer itself has it; None wants a :meth:`Store.head`.
     """
 
-    holder: Holder | None = None
+    holder: Holder | None = None  # where the answer itself has it; None wants a :meth:`Store.head`
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +122,9 @@ class TryAgain:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was written or read, for a reason that stays: rights, a missing bucket, a full disk.
+    """Nothing was written or read, for a reason that stays: rights, a missing bucket, a full disk."""
 
-    Attributes
-    ----------
-    error
-        What to raise: an OSError of the fitting kind, the client's own exception as its cause.
-    """
-
-    error: Exception
+    error: Exception  # what to raise: an OSError of the fitting kind, the client's own exception as its cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +161,13 @@ class Described:
 
 
 class Entry(NamedTuple):
-    """One line of a listing.
+    """One line of a listing."""
 
-    Attributes
-    ----------
-    name
-        The full name.
-    created
-        When the store says it was made.
-    tag
-        Tells these bytes from others that were under the name before or after; None where the listing does
-        not. Two tags are compared, nothing else: S3's ETag, GCS's generation, Azure's ETag, a file's inode.
-    """
-
-    name: str
-    created: datetime
+    name: str  # the full one
+    created: datetime  # when the store says it was made
     tag: str | None = None
+    """Tells these bytes from others that were under the name before or after; None where the listing does
+    not. Two tags are compared, nothing else: S3's ETag, GCS's generation, Azure's ETag, a file's inode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,18 +189,10 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Bytes that the store has, and that nobody can read under the name yet.
+    """Bytes that the store has, and that nobody can read under the name yet."""
 
-    Attributes
-    ----------
-    name
-        The name they are for.
-    upload
-        The store's own handle (an upload id and its parts, a session address, block ids).
-    """
-
-    name: str
-    upload: Any = field(repr=False)
+    name: str  # which they are for
+    upload: Any = field(repr=False)  # the store's handle: an upload id and its parts, an address, block ids
 
 
 CreateOutcome: TypeAlias = Created | Exists | TryAgain | Refused | Maybe
@@ -283,20 +237,11 @@ class Store(ABC):
     Names are full paths as the wrapped filesystem says them (``bucket/folder/file``, ``/folder/file``).
     Every method has an asynchronous twin; the default one runs it in a thread, 64 at the same time. All must
     be safe for any number of threads, and after a fork; a client has connections for so many.
-
-    Attributes
-    ----------
-    kind
-        What it is, for people: ``"s3"``, ``"local"``.
-    largest_put
-        Bodies of more bytes than this are created by :meth:`stage` and :meth:`complete`.
-    largest_publish
-        Objects of more bytes than this can't be published.
     """
 
-    kind: ClassVar[str]
-    largest_put: int
-    largest_publish: int = sys.maxsize
+    kind: ClassVar[str]  # what it is, for people: ``"s3"``, ``"local"``
+    largest_put: int  # bodies of more bytes are created by :meth:`stage` and :meth:`complete`
+    largest_publish: int = sys.maxsize  # objects of more bytes can't be published
 
     def endpoint(self) -> str | None:
         """Return the address that requests go to; None where there is none: disk, memory. No network."""
@@ -447,10 +392,7 @@ class Store(ABC):
     def time(self, name: str) -> datetime | None:
         """Return the store's own time, by the clock that dates its objects; None where it can't be had.
 
-        Parameters
-        ----------
-        name
-            A name, there or not, whose server is meant.
+        ``name``, there or not, says whose server is meant.
         """
         del name
         return None

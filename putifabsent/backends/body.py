@@ -17,16 +17,10 @@ if TYPE_CHECKING:
 
 
 class Body(ABC):
-    """Bytes that can be read any number of times, by any number of threads.
-
-    Attributes
-    ----------
-    size
-        Bytes in all.
-    """
+    """Bytes that can be read any number of times, by any number of threads."""
 
     __slots__ = ("size",)
-    size: int
+    size: int  # bytes in all
 
     @abstractmethod
     def read(self, start: int, stop: int) -> bytes:
@@ -67,8 +61,7 @@ def read_at(file: int, start: int, stop: int, name: object) -> bytes:
     while start < stop:
         piece = os.pread(file, stop - start, start)
         if not piece:
-            msg = f"{name!s} became shorter while it was being sent"
-            raise OSError(msg)
+            raise OSError(f"{name!s} became shorter while it was being sent")
         pieces.append(piece)
         start += len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

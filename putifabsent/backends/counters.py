@@ -22,19 +22,12 @@ LARGEST = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """As many numbers as were requested are the caller's, and nobody else's.
+    """As many numbers as were requested are the caller's, and nobody else's."""
 
-    Attributes
-    ----------
-    last
-        The last of them; the others are those right before it.
-    now
-        The registry's own time when it moved the counter, or a little before: milliseconds since 1970, by no
-        clock of the caller's. None: it tells none. Of two answers that give the same numbers it may differ.
-    """
-
-    last: int
+    last: int  # the last of them; the others are those right before it
     now: int | None = field(default=None, compare=False)
+    """The registry's own time when it moved the counter, or a little before: milliseconds since 1970, by no
+    clock of the caller's. None: it tells none. Of two answers that give the same numbers it may differ."""
 
 
 AdvanceOutcome: TypeAlias = Advanced | TryAgain | Refused | Maybe
@@ -44,18 +37,12 @@ class Counter(ABC):
     """Gives numbers, each once, each higher than all before it.
 
     Twins, threads and forks as for :class:`~putifabsent.backends.registries.Claims`.
-
-    Attributes
-    ----------
-    kind
-        What it is, for people: ``"dynamodb"``.
-    forgets
-        Whether numbers that were given can be given again to those who live: its server may lose what it
-        has acknowledged. A floor that has passed them keeps them from coming again.
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # what it is, for people: ``"dynamodb"``
     forgets: ClassVar[bool]
+    """Whether numbers that were given can be given again to those who live: its server may lose what it has
+    acknowledged. A floor that has passed them keeps them from coming again."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.identity()}>"
@@ -72,7 +59,8 @@ class Counter(ABC):
         floor
             All numbers given are above it, 0 or more: a clock's milliseconds, say.
         count
-            How many numbers, 1 or more.
+            How many numbers, 1 or more. ``ValueError``: one of the two is out of range, or they make more
+            than :data:`LARGEST` together.
 
         Returns
         -------
@@ -83,11 +71,6 @@ class Counter(ABC):
             never will. A registry that had to learn first on which side of the floor the counter is says
             ``TryAgain``, too: the next call with this floor knows. ``Maybe``: numbers may have been skipped,
             which harms nobody: call again.
-
-        Raises
-        ------
-        ValueError
-            ``floor`` or ``count`` is out of range, or they make more than :data:`LARGEST` together.
         """
 
     @abstractmethod
@@ -96,26 +79,14 @@ class Counter(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Ask whether it is there, can be relied on, and may be used.
-
-        Raises
-        ------
-        ConfigError, OSError
-            As :meth:`putifabsent.backends.registries.Claims.check`.
-        """
+        """Ask whether it is there, can be relied on, and may be used; raise as ``Claims.check`` does."""
 
     advance_async = twin(advance)
     check_async = twin(check)
 
 
 def bad_step(name: str, floor: int, count: int) -> Refused | None:
-    """Return why no registry can move this counter, or None.
-
-    Raises
-    ------
-    ValueError
-        No counter can be moved ``count`` beyond ``floor``.
-    """
+    """Return why no registry can move this counter, or None; ``ValueError``: no counter can be moved so."""
     if floor < 0 or count < 1 or floor + count > LARGEST:
         raise ValueError(
             f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}"

@@ -102,21 +102,8 @@ def on_loop(
 class DynamoDBClaims(Claims):
     """Claims in one DynamoDB table.
 
-    Credentials come from AWS's own chain: its variables, its files, the machine's role.
-
-    Parameters
-    ----------
-    table
-        Its name.
-    region, endpoint_url, profile
-        As AWS's own tools take them; None leaves it to AWS's settings.
-    timeout
-        Seconds, for one request.
-
-    Raises
-    ------
-    ConfigError
-        There is no such profile, or no region is known.
+    Credentials come from AWS's own chain: its variables, its files, the machine's role. ``ConfigError``:
+    there is no such profile, or no region is known.
     """
 
     kind: ClassVar[str] = "dynamodb"

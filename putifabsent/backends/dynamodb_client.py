@@ -177,7 +177,7 @@ def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
 
 
 class Where(TypedDict, total=False):
-    """Where a table is, and how long it is waited for."""
+    """Where a table is, as AWS's own tools take it (None leaves it to its settings); a request's seconds."""
 
     region: str | None
     endpoint_url: str | None

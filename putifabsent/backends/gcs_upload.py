@@ -86,27 +86,15 @@ class Checksum:
 
 @dataclass
 class Upload:
-    """An open session: where it is, and the chunk that it still needs.
+    """An open session: where it is, and the chunk that it still needs."""
 
-    Attributes
-    ----------
-    session
-        Its address, which is also the right to write to it.
-    start, last
-        Where the last chunk begins, and its bytes.
-    headers
-        What goes with the last chunk.
-    over
-        Nothing more can come of this session: it has made its object, got the answer that the name is
-        there, or was discarded.
-    """
-
-    session: str = field(repr=False)
+    session: str = field(repr=False)  # its address, which is also the right to write to it
     size: int
-    start: int = 0
+    start: int = 0  # where the last chunk begins
     last: bytes = field(default=b"", repr=False)
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)  # what goes with the last chunk
     over: bool = False
+    """Nothing more can come of it: it has made its object, heard that the name is there, or was discarded."""
 
 
 def object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> Body:

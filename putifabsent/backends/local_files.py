@@ -237,14 +237,8 @@ def is_file_of(name: str, file: int) -> bool:
 def opened_alone(name: str) -> Iterator[int]:
     """Open the file under ``name``, locked, so that of all who ask for this only one has it.
 
-    Where the filesystem has no locks there is none.
-
-    Raises
-    ------
-    BlockingIOError
-        Another has it, or takes it away again and again.
-    OSError
-        It can't be opened.
+    Where the filesystem has no locks there is none. ``BlockingIOError``: another has it, or takes it away
+    again and again.
     """
     for _ in range(TRIES):
         file = os.open(name, LOOK)

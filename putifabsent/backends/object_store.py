@@ -147,8 +147,7 @@ class StoredBody(Body):
             return b""
         data = self._fetch(start, stop)
         if len(data) != stop - start:
-            msg = f"{self._name}: {len(data)} bytes came where {stop - start} were requested"
-            raise OSError(msg)
+            raise OSError(f"{self._name}: {len(data)} bytes came where {stop - start} were requested")
         return data
 
 

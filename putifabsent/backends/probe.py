@@ -151,14 +151,9 @@ def verdicts_for(
 ) -> dict[str, Verdict]:
     """Return what is known of a store, after probing it for what is not.
 
-    Parameters
-    ----------
-    kind, endpoint, folder
-        What a verdict is about: ``Store.kind``, the address that its requests go to, and the bucket.
-    make_store
-        Makes the store to probe. Its client should allow :data:`CREATES` connections.
-    operations
-        What the mount is going to use; by default what it can't do without.
+    A verdict is about ``Store.kind``, the address that its requests go to, and the bucket. The client of the
+    store that is made should allow :data:`CREATES` connections. The operations are those that the mount is
+    going to use.
     """
     # The threads of this process probe a store once.
     with _turns.setdefault(f"{kind} {endpoint}", threading.Lock()):

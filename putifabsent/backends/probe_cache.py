@@ -51,21 +51,11 @@ _here: dict[str, dict[str, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a probe says of one operation of a store.
+    """What a probe says of one operation of a store."""
 
-    Attributes
-    ----------
-    operation
-        ``"put"``, ``"complete"``, ``"copy"``, ``"list"`` or ``"publish"``.
-    safe
-        Whether no fault was found. That is not a proof: a probe can prove a store unsafe, never safe.
-    evidence
-        What was seen, in a sentence with its figures.
-    """
-
-    operation: str
-    safe: bool
-    evidence: str
+    operation: str  # ``"put"``, ``"complete"``, ``"copy"``, ``"list"`` or ``"publish"``
+    safe: bool  # whether no fault was found. No proof: a probe can prove a store unsafe, never safe.
+    evidence: str  # what was seen, in a sentence with its figures
 
     @property
     def needed(self) -> bool:

@@ -166,14 +166,8 @@ class _Cluster:
 def sender_of(settings: RedisSettings) -> Callable[..., Any]:
     """Return what sends a command, given its key and its words, once, and returns the answer.
 
-    Raises
-    ------
-    NotSentError
-        Nobody took the command.
-    redis.exceptions.ResponseError
-        The server refused the command, and changed nothing.
-    redis.exceptions.RedisError
-        The answer was lost.
+    ``NotSentError``: nobody took the command; redis-py's ``ResponseError``: the server refused it, and
+    changed nothing; its ``RedisError``: the answer was lost.
     """
     every: dict[str, Any] = {
         "socket_timeout": settings.timeout,

@@ -46,35 +46,21 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 @dataclass(frozen=True)
 class RedisSettings:
-    """Where a Redis is, and how it is spoken to.
+    """Where a Redis is, and how it is spoken to."""
 
-    Attributes
-    ----------
-    shown
-        Its address for people, without credentials.
-    hosts, path
-        The server, the sentinels, or some of the cluster's nodes; the socket's path.
-    service
-        What the sentinels call the primary.
-    tls
-        redis-py's ``ssl_`` options.
-    timeout
-        Seconds, for connecting and for one answer.
-    """
-
-    shown: str
+    shown: str  # its address for people, without credentials
     topology: Topology = "server"
-    hosts: tuple[tuple[str, int], ...] = ()
-    path: str = ""
-    service: str = ""
+    hosts: tuple[tuple[str, int], ...] = ()  # the server, the sentinels, or some of the cluster's nodes
+    path: str = ""  # the socket's
+    service: str = ""  # what the sentinels call the primary
     db: int = 0
     is_tls: bool = False
-    tls: Mapping[str, Any] = field(default_factory=dict)
+    tls: Mapping[str, Any] = field(default_factory=dict)  # redis-py's ``ssl_`` options
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     sentinel_username: str | None = field(default=None, repr=False)
     sentinel_password: str | None = field(default=None, repr=False)
-    timeout: float = 5.0
+    timeout: float = 5.0  # seconds, for connecting and for one answer
 
 
 def redis_settings(url: str) -> RedisSettings:

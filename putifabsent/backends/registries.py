@@ -49,27 +49,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The decided fact: this identity belongs to that object.
+    """The decided fact: this identity belongs to that object."""
 
-    Attributes
-    ----------
-    incarnation
-        Which life of the name it is about, from 1.
-    live
-        Whether that life goes on; a dead claim stays, as the end mark.
-    key
-        The salted object's full name.
-    token
-        The creation's token.
-    writer
-        The UUID of the application that made it.
-    """
-
-    incarnation: int
-    live: bool
-    key: str
-    token: str
-    writer: str
+    incarnation: int  # which life of the name it is about, from 1
+    live: bool  # whether that life goes on; a dead claim stays, as the end mark
+    key: str  # the salted object's full name
+    token: str  # the creation's
+    writer: str  # the UUID of the application that made it
 
     def __post_init__(self) -> None:
         """Refuse what can't be meant."""
@@ -108,32 +94,19 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class NotAsExpected:
-    """What was there was not what the caller expected. This request wrote nothing and never will.
-
-    Attributes
-    ----------
-    current
-        The claim that was there at that moment; None: there was none. It may be the caller's own, by an
-        earlier request whose answer was lost: look at the token.
-    """
+    """What was there was not what the caller expected. This request wrote nothing and never will."""
 
     current: Claim | None
+    """The claim that was there at that moment; None: there was none. It may be the caller's own, by an
+    earlier request whose answer was lost: look at the token."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPage:
-    """A part of a listing.
+    """A part of a listing."""
 
-    Attributes
-    ----------
-    entries
-        Claims, live and dead; it may be empty though more follow.
-    more
-        Where the next page starts; None: this is the last one.
-    """
-
-    entries: tuple[ClaimEntry, ...]
-    more: tuple[str, ...] | None = None
+    entries: tuple[ClaimEntry, ...]  # claims, live and dead; it may be empty though more follow
+    more: tuple[str, ...] | None = None  # where the next page starts; None: this is the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +116,10 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Somebody holds the lock, perhaps the owner who asks. This request changed nothing.
+    """Somebody holds the lock, perhaps the owner who asks. This request changed nothing."""
 
-    Attributes
-    ----------
-    by
-        Who.
-    remaining
-        Seconds that are left of the lease, by the registry's own clock; infinity for a lock with no lease.
-    """
-
-    by: str
-    remaining: float
+    by: str  # who
+    remaining: float  # seconds left of the lease, by the registry's own clock; infinity: it has no lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +247,9 @@ class Claims(ABC):
 
     @abstractmethod
     def init(self) -> bool:
-        """Make this registry, wait until it can be used, and check it. True: made; False: it was there.
+        """Make this registry, wait until it can be used, and :meth:`check` it. Calling it again is harmless.
 
-        Raises
-        ------
-        ConfigError, OSError
-            As :meth:`check`. Calling it again is harmless.
+        True: made; False: it was there.
         """
 
     read_async = twin(read)
@@ -376,13 +338,7 @@ def bad_identity(
 
 
 def require_answer(outcome: object, who: str, where: str) -> None:
-    """Pass if a registry has answered, and refused nothing; else raise what a check raises.
-
-    Raises
-    ------
-    OSError
-        It refuses; or ``who``, for people, did not answer.
-    """
+    """Pass if a registry has answered, and refused nothing; else raise what a check raises."""
     if isinstance(outcome, Refused):
         raise outcome.error
     if isinstance(outcome, (TryAgain, Maybe)):

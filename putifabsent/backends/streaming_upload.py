@@ -94,19 +94,9 @@ class Growing(Body):
 class Ahead:
     """The staging of one file that is being written: what it has so far goes out at once.
 
-    Parameters
-    ----------
-    loop
-        Where it runs; it must be running in another thread than the writer's.
-    stage, drop
-        Stages a growing body, leaving nothing behind if it fails or is cancelled; removes what was staged.
-    step
-        Bytes after which it is worth saying that there are more.
-
-    Attributes
-    ----------
-    creation
-        The name must be created by this one: its token goes out with the first request.
+    The ``loop`` must be running in another thread than the writer's. ``stage`` leaves nothing behind if it
+    fails or is cancelled; ``drop`` removes what was staged. After ``step`` bytes it is worth saying that
+    there are more. The name must be created by the ``creation``, whose token goes out with the first request.
     """
 
     def __init__(

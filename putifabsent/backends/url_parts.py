@@ -34,29 +34,15 @@ class Parts:
 
 @dataclass(frozen=True)
 class Servers:
-    """Where a registry's servers are, and how they are spoken to.
+    """Where a registry's servers are, and how they are spoken to."""
 
-    Attributes
-    ----------
-    shown
-        Their address for people, without credentials.
-    path
-        What follows the hosts, with its first slash: a database, a folder.
-    username, password
-        Credentials; None: the client's own, if it has any.
-    options
-        The client's own, as the URL has them.
-    timeout
-        Seconds, for connecting and for one answer.
-    """
-
-    shown: str
+    shown: str  # their address for people, without credentials
     hosts: tuple[tuple[str, int], ...]
-    path: str = ""
-    username: str | None = field(default=None, repr=False)
+    path: str = ""  # what follows the hosts, with its first slash: a database, a folder
+    username: str | None = field(default=None, repr=False)  # None: the client's own, if it has any
     password: str | None = field(default=None, repr=False)
-    options: Mapping[str, str] = field(default_factory=dict)
-    timeout: float = 5.0
+    options: Mapping[str, str] = field(default_factory=dict)  # the client's own, as the URL has them
+    timeout: float = 5.0  # seconds, for connecting and for one answer
 
 
 def parts_of(url: str, schemes: tuple[str, ...]) -> Parts:

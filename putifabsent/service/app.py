@@ -304,12 +304,10 @@ def _too_long(size: int, most: int) -> web.Response:
 def _caller(request: web.Request) -> Caller:
     values = [request.headers.get(header, "") for header in (SESSION, WRITER)]
     if not _UUID.fullmatch(values[0]):
-        msg = f"the header {SESSION} must say a UUID, made for one process's life"
-        raise ValueError(msg)
+        raise ValueError(f"the header {SESSION} must say a UUID, made for one process's life")
     for header, value in zip((SESSION, WRITER), values, strict=True):
         if not (value and value.isascii() and value.isprintable() and len(value) <= _LONGEST_HEADER):
-            msg = f"the header {header} must say a UUID"
-            raise ValueError(msg)
+            raise ValueError(f"the header {header} must say a UUID")
     return Caller(*values)
 
 
@@ -378,20 +376,10 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, or as long as somebody wants it; then finish what was begun.
 
-    Parameters
-    ----------
-    ready
-        Is called with its address as soon as it listens.
-    until
-        Returns when the service is not wanted any more; signals, which may be meant for all of a group, do
-        not end it then.
-
-    Raises
-    ------
-    ConfigError
-        A mount or the clock can't be made, or the certificate can't be read.
-    OSError
-        It can't listen there, or what it has inherited is no socket.
+    ``ready`` is called with its address as soon as it listens. ``until`` returns when the service is not
+    wanted any more; signals, which may be meant for all of a group, do not end it then. ``ConfigError``: a
+    mount or the clock can't be made, or the certificate can't be read; ``OSError``: it can't listen there, or
+    what it has inherited is no socket.
     """
     # They outlive the loop: s3fs, which has one of its own, closes its sessions badly inside another.
     mounts = Mounts(settings.mounts)

@@ -213,8 +213,7 @@ class Connection(web.RequestHandler):
         if status == HTTPStatus.INTERNAL_SERVER_ERROR:
             return super().handle_error(request, status, exc, message)
         if request.writer.output_size > 0:
-            msg = "an answer has been sent in part"
-            raise ConnectionError(msg)
+            raise ConnectionError("an answer has been sent in part")
         answer = web.Response(body=_NO_REQUEST, status=status, content_type="application/json")
         answer.force_close()
         return answer

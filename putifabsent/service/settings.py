@@ -97,11 +97,9 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _together(self) -> Self:
         if any(len(each.get_secret_value()) < _SHORTEST_SECRET for each in self.secret):
-            msg = f"the secret must have at least {_SHORTEST_SECRET} characters"
-            raise ValueError(msg)
+            raise ValueError(f"the secret must have at least {_SHORTEST_SECRET} characters")
         if (self.certificate is None) is not (self.key is None):
-            msg = "TLS takes both, a certificate and its key"
-            raise ValueError(msg)
+            raise ValueError("TLS takes both, a certificate and its key")
         return self
 
     @classmethod

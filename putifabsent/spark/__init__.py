@@ -37,5 +37,4 @@ def __getattr__(name: str) -> object:
         from putifabsent.spark.mounting import mount
 
         return mount
-    msg = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(msg)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,11 +36,7 @@ class Companion:
     closes: with this object's :meth:`end`, or with this process, however that ends. Where it ends before, of
     itself or killed, another one is started: what it knows can be read again. The address is this
     process's, which has the socket, so that nobody else can listen there meanwhile and get the secret.
-
-    Raises
-    ------
-    ConfigError
-        It has not started; the service's own sentence says why.
+    ``ConfigError``: it has not started; the service's own sentence says why.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

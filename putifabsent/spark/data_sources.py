@@ -42,10 +42,8 @@ class Place:
 def place_of(options: Mapping[str, str], name: str, known: Sequence[str], how: str) -> Place:
     """Return the place that the options of ``format(name)`` say.
 
-    Raises
-    ------
-    ConfigError
-        One is not ``known``, there is no path (``how`` to say it), or ``storage_options`` is no JSON.
+    ``ConfigError``: one is not ``known``, there is no path (``how`` to say it), or ``storage_options`` is no
+    JSON.
     """
     for option in options:
         if option not in (*known, *_SPARKS):

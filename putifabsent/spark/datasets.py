@@ -25,13 +25,8 @@ _ROUNDS = 100
 class Dataset:
     """A folder of committed sets, ``root``, in a guarded filesystem, ``fs``; ``newest`` is its last record.
 
-    Parameters
-    ----------
-    url
-        Its address: a guarded one, or a plain one that means its guarded kind, as Hadoop spells it too
-        (``s3a://...``, ``file:/...``).
-    options
-        Of the filesystem and of its mount.
+    Its address is a guarded one, or a plain one that means its guarded kind, as Hadoop spells it too
+    (``s3a://...``, ``file:/...``); the options are of the filesystem and of its mount.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
@@ -60,13 +55,7 @@ class Dataset:
         return self._state
 
     def records(self, first: int, last: int) -> list[Record]:
-        """Return records by their numbers, both ends included.
-
-        Raises
-        ------
-        FileNotFoundError
-            One is missing: somebody has removed it.
-        """
+        """Return records by their numbers, both ends included; ``FileNotFoundError``: one was removed."""
         names = [f"{self.root}/{SETS}/{name_of(number)}" for number in range(first, last + 1)]
         # By their names: `cat` would take one for a pattern.
         found = self.fs.cat_ranges(names, None, None)
@@ -84,19 +73,11 @@ class Dataset:
         return max((number_of(name.rpartition("/")[2]) or 0 for name in listed), default=0)
 
     def commit(self, offer: Offer) -> int | None:
-        """Commit a set by one create.
+        """Commit a set by one create, and return the record's number.
 
-        Returns
-        -------
-        int or None
-            The record's number. None: this batch of the stream was committed before, and nothing is added.
-
-        Raises
-        ------
-        NameTaken, Fenced, ConfigError
-            It was not committed, certainly; its files are removed.
-        OutcomeUnknown
-            It can't be known; nothing is removed.
+        None: this batch of the stream was committed before, and nothing is added. ``NameTaken``, ``Fenced``,
+        ``ConfigError``: it was not committed, certainly; its files are removed. ``OutcomeUnknown``: it can't
+        be known; nothing is removed.
         """
         try:
             number = self._commit(offer)

@@ -56,45 +56,23 @@ class Refusal(NamedTuple):
 
 
 class Store(NamedTuple):
-    """What is known of a scheme: its guarded filesystem here, and the class that Hadoop usually has for it.
-
-    Attributes
-    ----------
-    prefixes
-        What its settings' keys begin with in Hadoop; an earlier one comes first.
-    of_settings
-        From those settings, and the options that are given here, to the filesystem's options.
-    mapped
-        Settings that become options, and how. One that ends with a dot is a family of them.
-    refused
-        Settings that a guarded name can't follow.
-    own, authority
-        How a bucket or an account spells its own, and how it is spelled in an address that is all of it.
-    narrower
-        How names begin that are of a part of an account: what those say is refused.
-    twins
-        Other schemes that lead to the same stores.
-    """
+    """What is known of a scheme: its guarded filesystem here, and the class that Hadoop has for it."""
 
     protocol: str
     wrapped: str
-    prefixes: Sequence[str]
+    prefixes: Sequence[str]  # what its settings' keys begin with in Hadoop; an earlier one comes first
     of_settings: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
-    mapped: Mapping[str, str]
-    refused: Mapping[str, Refusal]
-    own: str = "bucket.{name}.{key}"
-    authority: str = "{name}"
+    """From those settings, and the options that are given here, to the filesystem's options."""
+    mapped: Mapping[str, str]  # settings that become options, and how; one that ends with a dot is a family
+    refused: Mapping[str, Refusal]  # settings that a guarded name can't follow
+    own: str = "bucket.{name}.{key}"  # how a bucket or an account spells its own
+    authority: str = "{name}"  # how it is spelled in an address that is all of it
     narrower: str | None = None
-    twins: tuple[str, ...] = ()
+    """How names begin that are of a part of an account: what those say is refused."""
+    twins: tuple[str, ...] = ()  # other schemes that lead to the same stores
 
     def options(self, conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the filesystem's options, but for those that are given here.
-
-        Raises
-        ------
-        ConfigError
-            A guarded name can't follow one of the settings.
-        """
+        """Return the filesystem's options, but for those given here; ``ConfigError``: one is refused."""
         for key, (why, harmless, unless) in self.refused.items():
             values = conf.below(key) if key.endswith(".") else {"": conf.first(key) or conf.secret(key) or ""}
             for rest, value in values.items():
@@ -111,19 +89,9 @@ class Store(NamedTuple):
     ) -> list[dict[str, Any]]:
         """Return the service's mounts of a scheme: all, and each bucket or account with settings of its own.
 
-        Parameters
-        ----------
-        hadoop
-            Hadoop's settings that begin with these prefixes, empty those that a credential provider holds.
-        password
-            Looks up what such a provider may hold.
-        given
-            Options that come before Hadoop's own.
-
-        Raises
-        ------
-        ConfigError
-            A guarded name can't follow one of the settings.
+        Those of Hadoop's settings are empty that a credential provider holds; ``password`` looks them up. The
+        options that are given come before Hadoop's own. ``ConfigError``: a guarded name can't follow a
+        setting.
         """
 
         def settings(head: str, tail: str, base: Settings | None) -> Settings:

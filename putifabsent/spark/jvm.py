@@ -50,10 +50,7 @@ _BY_HADOOP = "org.apache.hudi.storage.hadoop.HoodieHadoopStorage"
 class Jvm:
     """A JVM that a session of these options can be made in, started as PySpark's builder would.
 
-    Raises
-    ------
-    ConfigError
-        It does not start.
+    Its methods, and what makes it, raise ``ConfigError`` where the JVM can't do what they say.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -96,11 +93,6 @@ class Jvm:
         A format whose jar is on the JVM's own class path, as in images that keep it in ``SPARK_HOME/jars``,
         sees nothing of ``spark.jars``. Then a JVM that was started here is started again, with the adapter
         there.
-
-        Raises
-        ------
-        ConfigError
-            It can't be given the jar.
         """
         self._add(jar)
         if self._blind() and not self._was_here:
@@ -152,13 +144,7 @@ class Jvm:
         self._jvm.org.apache.hadoop.fs.FileSystem.closeAll()
 
     def wrapped(self, scheme: str) -> str:
-        """Return the class of filesystem that a scheme has.
-
-        Raises
-        ------
-        ConfigError
-            None is on the class path.
-        """
+        """Return the class of filesystem that a scheme has on the class path."""
         try:
             found = self._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, self.hadoop)
         except Py4JJavaError as error:
@@ -221,17 +207,10 @@ class Jvm:
         return None
 
     def opened(self, hadoop: Any) -> str | None:
-        """Say which guarded filesystem was opened here without the guard; None: none was.
+        """Say which guarded filesystem was opened without the guard, in the session of a configuration.
 
-        Parameters
-        ----------
-        hadoop
-            The session's configuration.
-
-        Raises
-        ------
-        ConfigError
-            The adapter is an older one, as an image may have it, and does not know.
+        None: none was. ``ConfigError``: the adapter is an older one, as an image may have it, and does not
+        know.
         """
         try:
             self._jvm.org.putifabsent.hadoop.SessionGuard.checkOpened(hadoop)

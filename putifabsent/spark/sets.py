@@ -50,64 +50,34 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a job wants to commit: a set of files, of a schema as Spark's JSON says it.
+    """What a job wants to commit: a set of files, of a schema as Spark's JSON says it."""
 
-    Attributes
-    ----------
-    token, writer
-        The job's UUID, and its application's.
-    name
-        One that no other set of the dataset may have, ever.
-    batch
-        What a stream adds.
-    replaces
-        The last record that the job saw when it began to overwrite; None: it appends.
-    """
-
-    token: str
-    writer: str
+    token: str  # the job's UUID
+    writer: str  # its application's
     schema: dict[str, Any]
     files: tuple[File, ...]
-    name: str | None = None
-    batch: Batch | None = None
-    replaces: int | None = None
+    name: str | None = None  # one that no other set of the dataset may have, ever
+    batch: Batch | None = None  # what a stream adds
+    replaces: int | None = None  # the last record that the job saw as it began to overwrite; None: it appends
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the records of a dataset come to.
+    """What the records of a dataset come to."""
 
-    Attributes
-    ----------
-    last, replaced
-        The newest record's number, and the newest one's that overwrites; 0: there is none.
-    schema, files
-        Of all that can be read.
-    names
-        Who has each name of a set: token and writer.
-    streams
-        The newest batch of each stream.
-    """
-
-    last: int = 0
-    replaced: int = 0
-    schema: dict[str, Any] | None = None
+    last: int = 0  # the newest record's number; 0: there is none
+    replaced: int = 0  # the newest one's that overwrites
+    schema: dict[str, Any] | None = None  # of all that can be read
     files: tuple[File, ...] = ()
-    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    streams: Mapping[str, Batch] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # token and writer of each named set
+    streams: Mapping[str, Batch] = field(default_factory=dict)  # the newest batch of each stream
 
     def admits(self, offer: Offer, dataset: str) -> bool:
         """Whether an offer may be the next record; False: it has been committed already.
 
-        Raises
-        ------
-        NameTaken
-            Another set has the name.
-        Fenced
-            It comes too late: an overwrite that has not seen the newest record, or a stream's batch that
-            another query, or an older checkpoint of this one, would add.
-        ConfigError
-            It has another schema than what can be read.
+        ``NameTaken``: another set has the name. ``Fenced``: it comes too late, an overwrite that has not seen
+        the newest record, or a stream's batch that another query, or an older checkpoint of this one, would
+        add. ``ConfigError``: it has another schema than what can be read.
         """
         if offer.name is not None and offer.name in self.names:
             token, writer = self.names[offer.name]

@@ -61,13 +61,7 @@ HUDI = {
 
 
 def scheme_settings(scheme: str, wrapped: str) -> dict[str, str]:
-    """Return what puts the adapter before the class of a scheme's own filesystem.
-
-    Raises
-    ------
-    ConfigError
-        The scheme is not known.
-    """
+    """Return what puts the adapter before the class of a scheme's own filesystem, if the scheme is known."""
     store_of(scheme)
     return adapter_of(scheme) | ({} if scheme == "file" else {f"{WRAPPED}{scheme}": wrapped})
 
@@ -84,10 +78,7 @@ def adapter_of(scheme: str) -> dict[str, str]:
 def service_settings(address: str, secret: str) -> dict[str, str]:
     """Return what says where the service is.
 
-    Raises
-    ------
-    ConfigError
-        The address, or one of several with commas between, is none, or says more than where a service is.
+    ``ConfigError``: the address, or one of several with commas between, is none, or says more than that.
     """
     for each in address.split(","):
         if not _SERVICE.fullmatch(each.strip()):
@@ -111,12 +102,9 @@ def host_of(listening: str, known_as: str) -> str:
 
 
 def refuse_catalogs(keys: Iterable[str], schemes: Iterable[str]) -> None:
-    """Refuse what a catalog alone tells Hadoop: all others then get the filesystem that it has opened.
+    """Refuse what a catalog alone tells Hadoop, of these guarded schemes or of a filesystem's class.
 
-    Raises
-    ------
-    ConfigError
-        Spark has such a setting, of these guarded schemes or of a filesystem's class.
+    All others then get the filesystem that it has opened.
     """
     named = list(schemes)
     families = (
@@ -145,12 +133,8 @@ def of_spark(hadoop: Mapping[str, str]) -> dict[str, str]:
 def defaults(schemes: Iterable[str], address: str, jar: str) -> dict[str, str]:
     """Return what spark-defaults.conf says for schemes that a service at this address guards.
 
-    The secret is not among it: Hadoop takes it from the environment of each JVM.
-
-    Raises
-    ------
-    ConfigError
-        A scheme is not known, or the address is none of a service.
+    The secret is not among it: Hadoop takes it from the environment of each JVM. ``ConfigError``: a scheme is
+    not known, or the address is none of a service.
     """
     options = {"spark.jars": jar}
     named = list(schemes)
@@ -175,10 +159,7 @@ def core_site(schemes: Iterable[str], address: str) -> dict[str, str]:
 def jar() -> str:
     """Return the path of the adapter's jar, which the wheel brings along.
 
-    Raises
-    ------
-    ConfigError
-        It is not there: in a checkout, ``make jar`` builds it.
+    ``ConfigError``: it is not there; in a checkout, ``make jar`` builds it.
     """
     if not _JAR.is_file():
         raise ConfigError(

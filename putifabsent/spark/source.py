@@ -36,10 +36,8 @@ _StreamWriter = getattr(api, "DataSourceStreamArrowWriter", api.DataSourceStream
 def register(spark: SparkSession) -> None:
     """Make ``format("putifabsent")`` known to a session.
 
-    Notes
-    -----
-    Spark finds the data source that a job writes to by the *thread's* session: every other thread that
-    writes calls this, too.
+    Spark finds the data source that a job writes to by the *thread's* session: every other thread that writes
+    calls this, too.
     """
     spark.dataSource.register(SetSource)
     spark.createDataFrame([], "nothing int")  # makes the session this thread's

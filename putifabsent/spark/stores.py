@@ -487,13 +487,7 @@ SCHEMES = {
 
 
 def store_of(scheme: str) -> Store:
-    """Return what is known of a scheme.
-
-    Raises
-    ------
-    ConfigError
-        It can't be mounted.
-    """
+    """Return what is known of a scheme; ``ConfigError``: it can't be mounted."""
     if scheme == "hdfs":
         raise ConfigError("hdfs:// needs no mount: its NameNode lets one writer alone create a name")
     if scheme not in SCHEMES:
@@ -509,17 +503,10 @@ def twins_of(schemes: Iterable[str]) -> dict[str, str]:
 
 
 def address_of(url: str) -> str:
-    """Return an address as fsspec spells it.
+    """Return an address as fsspec spells it, given that, or as Hadoop does (``file:/...``), or a path.
 
-    Parameters
-    ----------
-    url
-        The same, or as Hadoop spells it (``file:/...``), or an absolute path.
-
-    Raises
-    ------
-    ConfigError
-        It is a relative path: each of Spark's processes has a folder of its own that it would be relative to.
+    ``ConfigError``: it is a relative path: each of Spark's processes has a folder of its own that it would be
+    relative to.
     """
     scheme, colon, path = url.partition(":")
     if not colon:

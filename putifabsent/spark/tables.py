@@ -26,11 +26,8 @@ def inspect_all(
 ) -> list[Report | Failed]:
     """Say what is wrong with the tables below a folder; parameters and errors as for inspection's own.
 
-    Parameters
-    ----------
-    session
-        Its workers' Python needs this package, with what the filesystem and the formats want. They get the
-        filesystem with its options.
+    The session's workers get the filesystem with its options; their Python needs this package, with what the
+    filesystem and the formats want.
     """
     folder = Folder(url, fs, options)
     tables = folder.tables()

@@ -61,13 +61,7 @@ class Query(NamedTuple):
 
     @staticmethod
     def of(options: Mapping[str, str]) -> Query:
-        """Read options.
-
-        Raises
-        ------
-        ConfigError
-            One has a value that is not known.
-        """
+        """Read options; ``ConfigError``: one has a value that is not known."""
         partitions = options.get("partitions")
         if partitions is not None and not (partitions.isdecimal() and int(partitions)):
             raise ConfigError(f"partitions must be a number, 1 or more, not {partitions!r}")
