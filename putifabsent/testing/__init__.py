@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from putifabsent.testing.claims import ClaimsTests, LostClaimTests
     from putifabsent.testing.counters import CounterTests, LostCounterTests
     from putifabsent.testing.locks import LockTests, LostLockTests
-    from putifabsent.testing.lost import LostAnswerTests
     from putifabsent.testing.publishing import ConditionalCopyTests, PublishTests
-    from putifabsent.testing.stores import SharedStoreTests, StoreTests
+    from putifabsent.testing.stores import LostAnswerTests, SharedStoreTests, StoreTests
 
 __all__ = [
     "Around",
@@ -60,9 +59,7 @@ __all__ = [
 ]
 
 # What imports pytest, and has the names that are not here.
-_SUITES = [
-    f"{__name__}.{each}" for each in ("asking", "claims", "counters", "locks", "lost", "publishing", "stores")
-]
+_SUITES = [f"{__name__}.{each}" for each in ("asking", "claims", "counters", "locks", "publishing", "stores")]
 
 
 def __getattr__(name: str) -> object:

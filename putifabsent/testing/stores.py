@@ -1,4 +1,7 @@
-"""The suites for any store, and for one that processes share: what ``putifabsent.backends.base`` promises."""
+"""The suites for any store, for one that processes share, and for one behind a network.
+
+They test what ``putifabsent.backends.base`` promises.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from itertools import cycle
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import pytest
 from fsspec.asyn import get_loop, sync
@@ -24,11 +27,17 @@ from putifabsent.backends.base import (
     Gone,
     Got,
     Listed,
+    Maybe,
     Refused,
     Staged,
     Store,
+    TryAgain,
 )
 from putifabsent.backends.body import InMemory
+from putifabsent.errors import OutcomeUnknown
+from putifabsent.shim.create import create, resolve
+from putifabsent.shim.drive import run
+from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import (
     Complete,
     Create,
@@ -37,6 +46,9 @@ from putifabsent.shim.requests import (
     Get,
     Head,
     List,
+    Publish,
+    Put,
+    Request,
     Stage,
     StageCopy,
     Walk,
@@ -46,6 +58,7 @@ from putifabsent.testing.asking import (
     Around,
     Ask,
     InBothColours,
+    LosesAnswers,
     ThroughTheStore,
     completing,
     created,
@@ -92,6 +105,11 @@ class StoreTests:
         required(self, "folder")
 
     @pytest.fixture
+    def name(self, folder: str) -> str:
+        """Return a name that is not there."""
+        return f"{folder}/name"
+
+    @pytest.fixture
     def around(self, store: Store) -> Around:
         """Return a way to the bytes round the store: without one it vouches for itself."""
         return ThroughTheStore(store)
@@ -106,15 +124,13 @@ class StoreTests:
     # --- creating
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-    def test_a_created_name_holds_its_bytes(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
+    def test_a_created_name_holds_its_bytes(self, ask: Ask, around: Around, name: str, body: bytes) -> None:
         """And only then, and only those."""
-        name = f"{folder}/name"
         assert isinstance(ask(Create(name, InMemory(body), creation_of(name))), Created)
         assert around.read(name) == body
 
-    def test_a_creation_is_kept_with_its_name(self, ask: Ask, folder: str) -> None:
+    def test_a_creation_is_kept_with_its_name(self, ask: Ask, name: str) -> None:
         """Token and writer, size and time."""
-        name = f"{folder}/name"
         creation = creation_of(name)
         outcome = ask(Create(name, InMemory(b"12345"), creation))
         holder = held(ask, name)
@@ -122,9 +138,8 @@ class StoreTests:
         assert holder.created is None or holder.created.utcoffset() is not None
         assert outcome.version in (None, holder.version)
 
-    def test_a_taken_name_is_not_written(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_a_taken_name_is_not_written(self, ask: Ask, around: Around, name: str) -> None:
         """The loser learns who holds it, by the answer itself or by a look."""
-        name = f"{folder}/name"
         first = created(ask, name, b"the first")
         outcome = ask(Create(name, InMemory(b"the second"), creation_of(name)))
         assert isinstance(outcome, Exists)
@@ -132,9 +147,8 @@ class StoreTests:
         assert held(ask, name).token == first.token
         assert around.read(name) == b"the first"
 
-    def test_a_name_made_by_others_is_not_written(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_a_name_made_by_others_is_not_written(self, ask: Ask, around: Around, name: str) -> None:
         """An object that has no token holds its name like any other."""
-        name = f"{folder}/name"
         creation = creation_of(name)
         around.write(name, b"from elsewhere")
         assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Exists)
@@ -142,17 +156,15 @@ class StoreTests:
         # None, unless the store itself had to write it.
         assert held(ask, name).token != creation.token
 
-    def test_a_creation_sent_again_finds_itself(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_a_creation_sent_again_finds_itself(self, ask: Ask, around: Around, name: str) -> None:
         """So is a lost answer resolved: "exists", and the token says that it was me."""
-        name = f"{folder}/name"
         creation = created(ask, name, b"mine")
         assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Exists)
         assert held(ask, name).token == creation.token
         assert around.read(name) == b"mine"
 
-    def test_what_it_cannot_carry_is_refused(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_what_it_cannot_carry_is_refused(self, ask: Ask, around: Around, name: str) -> None:
         """A parameter that the store does not know is not dropped in silence."""
-        name = f"{folder}/name"
         creation = creation_of(name, no_such_parameter="x")
         assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), Refused)
         upload = ask(Stage(name, InMemory(b"mine"), creation))
@@ -238,9 +250,8 @@ class StoreTests:
 
     # --- deleting
 
-    def test_a_deleted_name_is_free_again(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_a_deleted_name_is_free_again(self, ask: Ask, around: Around, name: str) -> None:
         """For anybody."""
-        name = f"{folder}/name"
         created(ask, name, b"the first")
         assert ask(Delete(name)) == Deleted()
         assert ask(Head(name)) == Absent()
@@ -253,9 +264,8 @@ class StoreTests:
         """An earlier request may have done it."""
         assert ask(Delete(f"{folder}/name")) == Deleted()
 
-    def test_a_deletion_by_version_spares_a_later_object(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_a_deletion_by_version_spares_a_later_object(self, ask: Ask, around: Around, name: str) -> None:
         """Where the store tells versions at all."""
-        name = f"{folder}/name"
         created(ask, name, b"the first")
         version = held(ask, name).version
         ask(Delete(name, version))
@@ -286,9 +296,8 @@ class StoreTests:
         assert isinstance(ask(Complete(staged(ask, name, body))), Created)
         assert around.read(name) == body
 
-    def test_of_two_uploads_for_a_name_one_is_published(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_of_two_uploads_for_a_name_one_is_published(self, ask: Ask, around: Around, name: str) -> None:
         """The other gets the answer that the name exists, and its removal removes nothing else."""
-        name = f"{folder}/name"
         first, second = creation_of(name), creation_of(name)
         one = staged(ask, name, b"the first", first)
         other = staged(ask, name, b"the second", second)
@@ -300,18 +309,16 @@ class StoreTests:
         assert held(ask, name).token == second.token
         assert around.read(name) == b"the second"
 
-    def test_a_discarded_upload_cannot_be_completed(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_a_discarded_upload_cannot_be_completed(self, ask: Ask, around: Around, name: str) -> None:
         """Discarding twice is harmless."""
-        name = f"{folder}/name"
         upload = staged(ask, name, b"staged")
         ask(Discard(upload))
         ask(Discard(upload))
         assert isinstance(ask(Complete(upload)), (Gone, Refused))
         assert around.read(name) is None
 
-    def test_an_upload_is_published_once(self, ask: Ask, around: Around, folder: str) -> None:
+    def test_an_upload_is_published_once(self, ask: Ask, around: Around, name: str) -> None:
         """Completed again, it changes nothing; discarded, nothing either; a deleted name stays so."""
-        name = f"{folder}/name"
         creation = creation_of(name)
         upload = staged(ask, name, b"staged", creation)
         ask(Complete(upload))
@@ -420,10 +427,9 @@ class SharedStoreTests(StoreTests):
         return make_store()
 
     def test_another_store_on_the_same_data_knows_the_creation(
-        self, ask: Ask, make_store: Callable[[], Store], folder: str
+        self, ask: Ask, make_store: Callable[[], Store], name: str
     ) -> None:
         """What is promised lies with the object, not in the process that made it."""
-        name = f"{folder}/name"
         creation = created(ask, name, b"mine")
         other = ask.of(make_store())
         assert held(other, name).token == creation.token
@@ -461,6 +467,96 @@ class SharedStoreTests(StoreTests):
         assert left == {True, False}
         listed = ask(List(folder))
         assert {entry.name for entry in listed.entries} == {f"{folder}/alive"}
+
+
+# --- behind a network
+
+
+Write: TypeAlias = "Callable[[Ask, str, Creation], Request]"
+
+
+def _completion(ask: Ask, name: str, creation: Creation) -> Request:
+    return Complete(staged(ask, name, b"mine", creation))
+
+
+def _publication(ask: Ask, name: str, creation: Creation) -> Request:
+    ask(Put(f"{name}~salt", InMemory(b"mine"), creation))
+    return Publish(f"{name}~salt", name, creation)
+
+
+WRITES: dict[str, Write] = {
+    "creation": lambda _, name, creation: Create(name, InMemory(b"mine"), creation),
+    "completion": _completion,
+    "put": lambda _, name, creation: Put(name, InMemory(b"mine"), creation),
+    "publication": _publication,
+}
+"""What makes ready a write of a name, and returns the request that decides."""
+
+
+class LostAnswerTests(LosesAnswers):
+    """A lost answer is never called a win, a loss or a failure; goes with ``StoreTests``."""
+
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+    def test_an_applied_write_without_an_answer_may_have_happened(
+        self, ask: Ask, unanswered: Store, around: Around, name: str, write: Write
+    ) -> None:
+        """Not "created", not "exists" by a second send in secret; the token tells later."""
+        creation = creation_of(name)
+        assert isinstance(ask.of(unanswered)(write(ask, name, creation)), Maybe)
+        assert around.read(name) == b"mine"
+        assert held(ask, name).token == creation.token
+
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+    def test_a_write_that_never_arrived_may_have_happened(
+        self, ask: Ask, unheard: Store, around: Around, name: str, write: Write
+    ) -> None:
+        """Its sender can't tell it from one that did; it is never "absent", for that stops a publisher."""
+        request = write(ask, name, creation_of(name))
+        assert isinstance(ask.of(unheard)(request), Maybe)
+        assert around.read(name) is None
+        # What was staged or put for it is still good.
+        ask(request)
+        assert around.read(name) == b"mine"
+
+    def test_staging_without_answers_publishes_nothing(
+        self, ask: Ask, unanswered: Store, around: Around, name: str
+    ) -> None:
+        """It is "try again": nobody can read staged bytes, so nothing is in doubt."""
+        outcome = ask.of(unanswered)(Stage(name, InMemory(b"mine"), creation_of(name)))
+        assert isinstance(outcome, (TryAgain, Staged))
+        assert around.read(name) is None
+
+    def test_reading_without_an_answer_is_to_be_tried_again(
+        self, ask: Ask, unanswered: Store, unheard: Store, around: Around, folder: str
+    ) -> None:
+        """Never "absent"."""
+        around.write(f"{folder}/name", b"x")
+        for store in (unanswered, unheard):
+            for request in (Head(f"{folder}/name"), Get(f"{folder}/name"), List(folder)):
+                assert isinstance(ask.of(store)(request), TryAgain), request
+
+    def test_a_deletion_without_an_answer_may_have_happened(
+        self, ask: Ask, unanswered: Store, unheard: Store, around: Around, name: str
+    ) -> None:
+        """Lost on its way, or on the way back."""
+        around.write(name, b"x")
+        assert isinstance(ask.of(unheard)(Delete(name)), Maybe)
+        assert around.read(name) == b"x"
+        assert isinstance(ask.of(unanswered)(Delete(name)), Maybe)
+        assert around.read(name) is None
+
+    def test_an_unknown_outcome_is_resolved_later(self, store: Store, unanswered: Store, name: str) -> None:
+        """By the token that the error carries."""
+        creation = creation_of(name)
+        protocol = create(ordinary(name), InMemory(b"mine"), creation, largest_put=store.largest_put)
+        with pytest.raises(OutcomeUnknown) as unknown:
+            run(protocol, unanswered, deadline=0)
+        holder = run(resolve(ordinary(name), unknown.value.token), store, deadline=30)
+        assert holder is not None
+        assert holder.token == creation.token
+
+
+# --- killed writers
 
 
 def _will(how: str, name: str) -> Will:

@@ -11,7 +11,7 @@ from putifabsent.backends.base import TOKEN_KEY, Absent, Created, Exists, Listed
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, PublishTests
-from putifabsent.testing.lost import WRITES
+from putifabsent.testing.stores import WRITES
 from tests.backends.memory_stores import Dictionary, OwnMemory, call
 
 if TYPE_CHECKING:
@@ -245,5 +245,5 @@ def test_the_suite_finds_out_a_store_that_guesses_what_was_lost(lie: Any) -> Non
     for write in ("put", "publication"):
         with pytest.raises(AssertionError):
             LostAnswerTests().test_an_applied_write_without_an_answer_may_have_happened(
-                Ask(honest, "sync"), guessing, Dictionary(honest.fs), "/f", WRITES[write]
+                Ask(honest, "sync"), guessing, Dictionary(honest.fs), "/f/name", WRITES[write]
             )

@@ -27,7 +27,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, SharedStoreTests, StoreTests
 from putifabsent.testing.asking import ThroughTheStore
-from putifabsent.testing.lost import WRITES
+from putifabsent.testing.stores import WRITES
 from tests.backends.memory_stores import Dictionary, call
 
 if TYPE_CHECKING:
@@ -327,7 +327,8 @@ def test_the_suite_finds_out_a_store_that_breaks_a_promise(
     liar: type[Liar], capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = liar()
-    fixtures = {"store": store, "ask": Ask(store, "sync"), "around": Dictionary(store.fs), "folder": "/f"}
+    fixtures = {"store": store, "ask": Ask(store, "sync"), "around": Dictionary(store.fs)}
+    fixtures |= {"folder": "/f", "name": "/f/name"}
     with pytest.raises((AssertionError, AttributeError)):
         call(getattr(StoreTests(), liar.caught_by), {**fixtures, **liar.arguments})
     capfd.readouterr()  # what a forked child says of its failure is no news here
@@ -395,7 +396,7 @@ def test_the_suite_finds_out_a_store_that_guesses_what_was_lost(lie: Any) -> Non
     guessing.fs = honest.fs
     with pytest.raises(AssertionError):
         LostAnswerTests().test_an_applied_write_without_an_answer_may_have_happened(
-            Ask(honest, "sync"), guessing, ThroughTheStore(honest), "/f", WRITES["creation"]
+            Ask(honest, "sync"), guessing, ThroughTheStore(honest), "/f/name", WRITES["creation"]
         )
 
 
@@ -408,5 +409,5 @@ def test_the_suite_finds_out_a_store_that_guesses_what_never_arrived(lie: Any, w
         setattr(deaf, method, lambda *_: lie)
     with pytest.raises(AssertionError):
         LostAnswerTests().test_a_write_that_never_arrived_may_have_happened(
-            Ask(honest, "sync"), deaf, ThroughTheStore(honest), "/f", WRITES[write]
+            Ask(honest, "sync"), deaf, ThroughTheStore(honest), "/f/name", WRITES[write]
         )
