@@ -9,13 +9,16 @@ Source: the Blob service REST API reference, and its "Specifying conditional hea
 from __future__ import annotations
 
 import errno
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from azure.core import MatchConditions
-from azure.storage.blob import BlobProperties, ContentSettings
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import BlobBlock, BlobProperties, ContentSettings
 
 from putifabsent.backends.azure_client import Sender, code_of, outcome_of
-from putifabsent.backends.azure_upload import Blocks, blob_body, send_blocks
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
@@ -37,8 +40,11 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
+from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.object_store import (
     SourceGoneError,
+    StoredBody,
+    again,
     are_texts,
     bad_key,
     deleting,
@@ -53,7 +59,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from adlfs import AzureBlobFileSystem
-    from azure.storage.blob import ContainerClient
+    from azure.storage.blob import BlobClient, ContainerClient
 
     from putifabsent.backends.base import (
         CompleteOutcome,
@@ -69,9 +75,7 @@ if TYPE_CHECKING:
     )
     from putifabsent.backends.body import Body
 
-_FILE = {"is_directory": "false"}
-"""How adlfs marks a blob that is no folder."""
-
+_FILE = {"is_directory": "false"}  # how adlfs marks a blob that is no folder
 _WITH_BLOCKS = {"encryption_scope", "timeout", "validate_content"}
 _WITH_BLOB = _WITH_BLOCKS | {
     "content_settings",
@@ -237,7 +241,7 @@ class AzureStore(Store):
             params = self._params(creation)
             client = self._sender.blob(*_split(name))
             with_blocks = {key: value for key, value in params.items() if key in _WITH_BLOCKS}
-            return Staged(name, Blocks(send_blocks(client, body, with_blocks), params))
+            return Staged(name, Blocks(_send_blocks(client, body, with_blocks), params))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return _staging(error, name)
 
@@ -254,7 +258,7 @@ class AzureStore(Store):
                 return seen
             size, version = seen.holder.size, str(seen.holder.version)
         try:
-            body = blob_body(self._sender.blob(*_split(source)), version, size)
+            body = _blob_body(self._sender.blob(*_split(source)), version, size)
         except OSError as error:
             return Refused(error)
         return self.stage(name, body, creation)
@@ -274,7 +278,7 @@ class AzureStore(Store):
             return Gone()
         try:
             answer = self._sender.blob(*_split(staged.name)).commit_block_list(
-                blocks.listed(), **condition, **blocks.params
+                [BlobBlock(block_id=each) for each in blocks.ids], **condition, **blocks.params
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             # Somebody's put, commit or deletion of the name has thrown the blocks away.
@@ -360,3 +364,80 @@ def _staging(error: Exception, name: str) -> StageOutcome:
         # A leased blob refuses its blocks: whoever completes will look who holds the name.
         return Staged(name, Blocks([], {}, over=True))
     return outcome if isinstance(outcome, Refused) else TryAgain(error)
+
+
+# --- blocks
+#
+# Loose blocks belong to a blob's name, whoever sent them, and differ by their ids alone. The client's own
+# parallel upload numbers them by offset: two writers of one name would commit a mixture of their bytes. Here
+# every staging has ids of its own, so a list can hold no other's block, and a late one changes nothing.
+#
+# A commit of the name, or a single put, throws all other loose blocks away; what nobody commits the service
+# removes after a week. No request removes them. Source: "Put Block" and "Put Block List" in the reference.
+
+_BLOCK = 8 * 2**20
+_MOST_BLOCKS = 50_000
+_AT_ONCE = 4
+_REPLACED = {"BlobNotFound", "ConditionNotMet", "ContainerNotFound"}
+
+
+@dataclass
+class Blocks:
+    """What a staging has sent, and ``params``, what the blob is to say of itself.
+
+    Nothing can come of one that is ``over``: it was discarded, or an answer was that the name is there.
+    """
+
+    ids: list[str]
+    params: dict[str, Any]
+    over: bool = False
+
+
+def _blob_body(client: BlobClient, etag: str, size: int) -> Body:
+    """Return the bytes of a blob as it was found, all of the same entity tag."""
+    same: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+
+    def fetch(start: int, stop: int) -> bytes:
+        try:
+            return bytes(client.download_blob(start, stop - start, **same).readall())
+        except HttpResponseError as error:
+            if code_of(error) in _REPLACED:
+                raise SourceGoneError(f"{client.blob_name} was removed or replaced") from error
+            raise
+
+    return StoredBody(client.blob_name, size, lambda *span: again(outcome_of, lambda: fetch(*span)))
+
+
+def _send_blocks(client: BlobClient, body: Body, params: dict[str, Any]) -> list[str]:
+    """Send the body, so many blocks at a time that memory stays bounded, and return their ids."""
+    # All blocks of a name must have ids of one length: 32 is that of adlfs' own, which may lie there.
+    staging = uuid.uuid4().hex[:27]
+    length = max(_BLOCK, -(-body.size // _MOST_BLOCKS))
+    stopped = stop_here()
+
+    def send(number: int, start: int, stop: int) -> str:
+        block = f"{staging}{number:05d}"
+        data = body.read(start, stop)
+
+        def put() -> None:
+            stopped.heed()
+            client.stage_block(block, data, len(data), **params)
+
+        again(outcome_of, put)
+        return block
+
+    threads = ThreadPoolExecutor(_AT_ONCE, "putifabsent-block")
+    try:
+        sent = [
+            threads.submit(send, number, start, stop)
+            for number, (start, stop) in enumerate(body.ranges(length))
+            if stop > start
+        ]
+        ids = [each.result() for each in sent]
+    except BaseException as error:
+        stopped.set()
+        # A late block changes nothing: whoever interrupts need not wait for it.
+        threads.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+        raise
+    threads.shutdown()
+    return ids

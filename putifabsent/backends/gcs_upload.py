@@ -16,34 +16,26 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import requests
-from tenacity import Retrying
 
 from putifabsent.backends.base import Created, Exists, Gone
 from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.gcs_client import outcome_of, unexpected
-from putifabsent.backends.object_store import SENDS, SourceGoneError, StoredBody, schedule
+from putifabsent.backends.object_store import SourceGoneError, StoredBody, again
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from putifabsent.backends.base import CompleteOutcome
     from putifabsent.backends.body import Body
     from putifabsent.backends.cancellation import Stop
     from putifabsent.backends.gcs_client import Sender
 
-_CHUNK = 16 * 2**20
-"""A multiple of 256 KiB, as GCS wants; what one staging keeps in memory."""
-
+_CHUNK = 16 * 2**20  # a multiple of 256 KiB, as GCS wants; what one staging keeps in memory
 _NO_SESSION = {404, 410, 499}
 _RESUME = HTTPStatus.PERMANENT_REDIRECT
 _RANGE = re.compile(r"bytes=0-(\d+)$")
-
-
-T = TypeVar("T")
 
 
 class _ShortError(requests.RequestException):
@@ -111,7 +103,7 @@ def object_body(sender: Sender, bucket: str, key: str, generation: str, size: in
                 raise SourceGoneError(errno.ENOENT, "it was removed or replaced", url) from error
             raise
 
-    return StoredBody(url, size, lambda start, stop: _again(lambda: fetch(start, stop)))
+    return StoredBody(url, size, lambda *span: again(outcome_of, lambda: fetch(*span)))
 
 
 def send_chunks(sender: Sender, session: str, body: Body, checksum: Checksum) -> Upload:
@@ -148,7 +140,7 @@ def finish(sender: Sender, upload: Upload, name: str) -> CompleteOutcome:
 def remove(sender: Sender, session: str) -> None:
     """Remove a session, as well as that can be done."""
     with contextlib.suppress(Exception):
-        _again(lambda: _gone(sender.raw("DELETE", session)), sends=2)
+        again(outcome_of, lambda: _gone(sender.raw("DELETE", session)), sends=2)
 
 
 def made(answer: requests.Response, *within: str) -> Created:
@@ -176,7 +168,7 @@ def _send_chunk(sender: Sender, session: str, data: bytes, start: int, stop: Sto
         if kept < end:
             raise _ShortError(f"a session took {kept - start} bytes of {len(data)}")
 
-    _again(send)
+    again(outcome_of, send)
 
 
 def _publish(sender: Sender, upload: Upload) -> requests.Response:
@@ -206,8 +198,3 @@ def _kept(answer: requests.Response) -> int:
 def _gone(answer: requests.Response) -> None:
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise unexpected(answer)
-
-
-def _again(send: Callable[[], T], sends: int = SENDS) -> T:
-    """Send what publishes nothing, a few times at most."""
-    return Retrying(**schedule(outcome_of, sends))(send)

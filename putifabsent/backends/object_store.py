@@ -19,9 +19,9 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from tenacity import retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from putifabsent.backends.base import (
     Absent,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import DeleteOutcome, PutOutcome
 
+T = TypeVar("T")
 Outcome: TypeAlias = Exists | Gone | TryAgain | Refused | Maybe
 
 Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
@@ -52,9 +53,7 @@ Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
 # Who answers 501 has no such function (RFC 9110, 15.6.2): Backblaze B2 and Alibaba OSS, to a conditional put.
 _STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes", 501: "refused"}
 
-LONGEST_KEY = 1024
-"""Bytes of UTF-8: the limit of S3, GCS and Azure alike."""
-
+LONGEST_KEY = 1024  # bytes of UTF-8: the limit of S3, GCS and Azure alike
 PLAIN_KEY = re.compile("[\0-\x7f]{1,255}")
 """Matches nearly every key: one in which :func:`bad_key` finds nothing, so that it need not be called."""
 
@@ -166,6 +165,11 @@ def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS)
         "wait": wait_random_exponential(multiplier=0.05, max=2),
         "reraise": True,
     }
+
+
+def again(outcome_of: Callable[[Exception, str], object], send: Callable[[], T], sends: int = SENDS) -> T:
+    """Send what publishes nothing, a few times at most."""
+    return Retrying(**schedule(outcome_of, sends))(send)
 
 
 def are_texts(value: object) -> bool:

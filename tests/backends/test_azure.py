@@ -11,7 +11,7 @@ import fsspec
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
 
-from putifabsent.backends import azure_upload
+from putifabsent.backends import azure
 from putifabsent.backends.azure_client import outcome_of
 from putifabsent.backends.base import (
     Created,
@@ -50,7 +50,7 @@ SHORT = bool(os.environ.get("SHORT"))
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(azure_upload, "_BLOCK", BLOCK)
+    monkeypatch.setattr(azure, "_BLOCK", BLOCK)
 
 
 @pytest.fixture

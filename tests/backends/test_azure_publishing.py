@@ -11,7 +11,7 @@ import pytest
 import requests
 from azure.core.credentials import AzureSasCredential
 
-from putifabsent.backends import azure_upload
+from putifabsent.backends import azure
 from putifabsent.backends.azure import AzureStore
 from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
@@ -32,7 +32,7 @@ KEY = SOURCE.partition("/")[2]
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(azure_upload, "_BLOCK", BLOCK)
+    monkeypatch.setattr(azure, "_BLOCK", BLOCK)
     monkeypatch.setattr(AzureStore, "largest_put", BLOCK)
 
 

@@ -10,7 +10,7 @@ import pytest
 from adlfs.spec import AzureBlobFile
 from azure.storage.blob import BlobServiceClient
 
-from putifabsent.backends import azure_upload
+from putifabsent.backends import azure
 from putifabsent.backends.base import (
     Absent,
     Created,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(azure_upload, "_BLOCK", BLOCK)
+    monkeypatch.setattr(azure, "_BLOCK", BLOCK)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_refused_block_refuses_the_staging(stub: FaultStub, store: AzureStore)
 def test_after_a_refused_block_the_others_are_not_sent(
     stub: FaultStub, store: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(azure_upload, "_BLOCK", 10)
+    monkeypatch.setattr(azure, "_BLOCK", 10)
     stub.script(Op.PART, Fault.FORBIDDEN_403, forever=True)
     assert isinstance(stage(store, bytes(10 * 1000)), Refused)
     assert stub.ops.count(Op.PART) < 500

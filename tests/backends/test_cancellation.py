@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends import azure_upload, cancellation, gcs_upload
+from putifabsent.backends import azure, cancellation, gcs_upload
 from putifabsent.backends.azure import AzureStore
 from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
@@ -36,7 +36,7 @@ BODY = InMemory(b"x" * 3 * CHUNK)
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultStub]:
     monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
-    monkeypatch.setattr(azure_upload, "_BLOCK", BLOCK)
+    monkeypatch.setattr(azure, "_BLOCK", BLOCK)
     with FaultStub() as stub:
         yield stub
 
@@ -183,7 +183,7 @@ def test_a_cancelled_staging_sends_no_part_again(
             await staging[0]
 
     monkeypatch.setattr(cancellation, "Stop", Told)
-    monkeypatch.setattr(azure_upload, "_AT_ONCE", 1)
+    monkeypatch.setattr(azure, "_AT_ONCE", 1)
     stub.script(Op.PART, Step(Fault.DROP_AFTER_APPLY, after=cancel))
     asyncio.run(stage())
     wait_for_blocks(stub)
