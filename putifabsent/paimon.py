@@ -74,12 +74,9 @@ if TYPE_CHECKING:
 
 __all__ = ["METASTORE", "GuardedCatalog", "GuardedFileIO"]
 
-METASTORE = "putifabsent"
-"""The catalog's name in pypaimon's ``metastore`` option."""
-
+METASTORE = "putifabsent"  # the catalog's name in pypaimon's ``metastore`` option
 _PREFIX = "putifabsent."
-_KEPT = ".keep"
-"""An object store has no folders: an empty database is there while this is in it."""
+_KEPT = ".keep"  # an object store has no folders: an empty database is there while this is in it
 _ABSENCES = (FileNotFoundError, NotADirectoryError)  # nothing is below a file
 
 

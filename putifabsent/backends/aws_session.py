@@ -30,9 +30,7 @@ from botocore.parsers import ResponseParserError
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-ONCE = {"total_max_attempts": 1, "mode": "standard"}
-"""botocore's ``retries``, off."""
-
+ONCE = {"total_max_attempts": 1, "mode": "standard"}  # botocore's ``retries``, off
 _UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
 
@@ -59,8 +57,7 @@ LOST = (
 """The request may have been applied."""
 
 
-_CONTINUE = 1.0
-"""Seconds for a server's word that it wants the body; as botocore's own client has it."""
+_CONTINUE = 1.0  # seconds for a server's word that it wants the body; as botocore's own client has it
 
 
 class _Request(aiohttp.ClientRequest):

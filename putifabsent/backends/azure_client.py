@@ -150,7 +150,6 @@ class _OnLoop:
         self._fs = fs
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        """Return a token."""
         try:
             loop = self._fs.loop
         except RuntimeError as error:

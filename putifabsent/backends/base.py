@@ -15,51 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.backends.cancellation import stopped_or_undone, twin
-from putifabsent.errors import ConfigError, Holder
+from putifabsent.errors import ConfigError
+from putifabsent.errors import Holder as Holder  # noqa: PLC0414 - a part of this contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from putifabsent.backends.body import Body
-
-__all__ = [
-    "STATE_FOLDER",
-    "TOKEN_KEY",
-    "WRITER_KEY",
-    "Absent",
-    "CompleteOutcome",
-    "ConditionalCopy",
-    "CreateOutcome",
-    "Created",
-    "Creation",
-    "DeleteOutcome",
-    "Deleted",
-    "DescribeOutcome",
-    "Described",
-    "Describes",
-    "Entry",
-    "Exists",
-    "Found",
-    "GetOutcome",
-    "Gone",
-    "Got",
-    "HeadOutcome",
-    "Holder",
-    "ListOutcome",
-    "Listed",
-    "Maybe",
-    "PublishOutcome",
-    "PutOutcome",
-    "Refused",
-    "StageOutcome",
-    "Staged",
-    "Store",
-    "TryAgain",
-    "Written",
-    "caused",
-    "unsupported",
-]
 
 TOKEN_KEY = "putifabsenttoken"
 """The user metadata key of the token. Letters only: Azure refuses hyphens, proxies drop underscores."""
@@ -367,14 +330,9 @@ class Store(ABC):
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
     ) -> StageOutcome:
-        """Stage the bytes of another object, by the store itself where it can.
+        """Stage the bytes of another object, as :meth:`head` found it, by the store itself where it can.
 
-        Parameters
-        ----------
-        source, size, version
-            The object to copy, as :meth:`head` found it; another one there now is ``Absent``.
-        name, creation
-            As for :meth:`stage`.
+        Another one there now is ``Absent``. Name and creation are as for :meth:`stage`.
         """
 
     @abstractmethod

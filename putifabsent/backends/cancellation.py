@@ -19,8 +19,7 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-AT_ONCE = 64
-"""Calls at the same time. A loop has only a few threads of its own: 6 on two cores."""
+AT_ONCE = 64  # calls at the same time. A loop has only a few threads of its own: 6 on two cores.
 
 _threads = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-store"))
 

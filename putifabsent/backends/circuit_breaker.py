@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-REST = 30.0
-"""Seconds: six times what an answer of Redis is waited for."""
+REST = 30.0  # seconds: six times what an answer of Redis is waited for
 
 
 class RestingLock(Lock):

@@ -16,8 +16,7 @@ from putifabsent.backends.base import Maybe, Refused, TryAgain
 from putifabsent.backends.cancellation import twin
 from putifabsent.backends.registries import bad_identity
 
-LARGEST = 2**53 - 1
-"""The largest number of a counter: the largest that every registry can calculate with."""
+LARGEST = 2**53 - 1  # the largest number of a counter: the largest that every registry can calculate with
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,7 @@ from putifabsent.backends.registries import Claim, ClaimEntry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-KEYS = {"folder": "HASH", "name": "RANGE"}
-"""The table's keys, both strings."""
+KEYS = {"folder": "HASH", "name": "RANGE"}  # the table's keys, both strings
 
 ATTRIBUTES = {
     f"#{name}": name for name in ("folder", "name", "whole_folder", "incarnation", "live", "token", "last")

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.counters import AdvanceOutcome
 
-_NANOSECONDS = 1_000_000
-"""In a millisecond."""
+_NANOSECONDS = 1_000_000  # in a millisecond
 
 
 class LocalCounter(Counter):

@@ -30,9 +30,7 @@ _NO_LOCKS = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.
 LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 """How a file is opened to look at it, whatever it turns out to be."""
 
-TRIES = 100
-"""Of two steps between which others may remove an empty folder, or replace a file."""
-
+TRIES = 100  # of two steps between which others may remove an empty folder, or replace a file
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """What a filesystem without hard links answers."""
 

@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 _OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _PORT = 5432
 
-TABLE = "putifabsent_counters"
-"""Where counters are; it is looked for by the session's ``search_path``."""
-
+TABLE = "putifabsent_counters"  # where counters are; it is looked for by the session's ``search_path``
 _ENDED = ("08", "57P01", "57P02", "57P04", "57P05", "58", "XX", "40003")
 """The connection, the server or its disk has failed, or it does not know how the statement ended."""
 
@@ -107,9 +105,7 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
 
 
-_LEAST_CONNECT = 2
-"""Seconds: libpq takes no less."""
-
+_LEAST_CONNECT = 2  # seconds: libpq takes no less
 _TIMEOUT = 5.0
 
 
@@ -151,8 +147,7 @@ def _millis(servers: Servers) -> int:
     return max(math.ceil(servers.timeout * 1000), 1)
 
 
-_SPARE = 1.0
-"""Seconds that the server has more, to say itself that it took too long."""
+_SPARE = 1.0  # seconds that the server has more, to say itself that it took too long
 
 
 def _connected(servers: Servers) -> Connection[Any]:
@@ -190,9 +185,7 @@ WHERE counter.last <= {LARGEST} - %(count)s
 RETURNING last, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 """  # noqa: S608 - constants alone
 
-_KEPT = 4
-"""So many idle connections stay open: a server has a hundred for all."""
-
+_KEPT = 4  # so many idle connections stay open: a server has a hundred for all
 _LONGEST_NAME = 1000
 _HASHED = "#"
 

@@ -55,12 +55,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
 
-CREATES = 32
-"""Simultaneous creates of one name. A client that is probed must allow that many connections."""
-
-ROUNDS = 24
-"""Names that are raced, for each operation."""
-
+CREATES = 32  # simultaneous creates of one name. A client that is probed must allow that many connections.
+ROUNDS = 24  # names that are raced, for each operation
 SECONDS = 20.0
 
 Progress: TypeAlias = "Callable[[int, int, str], None]"
@@ -80,29 +76,12 @@ def probe(
 ) -> dict[str, Verdict]:
     """Race each operation of ``store`` that can create a name, or those that are requested.
 
-    Parameters
-    ----------
-    folder
-        An existing folder of it. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which
-        is gone afterwards.
-    operations
-        Which of ``"put"``, ``"complete"``, ``"copy"``; by default those that the store has. ``"list"`` and
-        ``"publish"`` are tried only on request: arbiters beside the store rest on them.
-    creates
-        Simultaneous creates of one name; simultaneous requests of any kind.
-    rounds
-        Names to race, for each operation. Fewer are raced once a fault was found.
-    seconds
-        After which no further race of an operation is begun.
-    progress
-        Called with steps done, steps in all, and what is being tried.
-
-    Raises
-    ------
-    ConfigError
-        The store has no such operation.
-    OSError
-        The store can't be probed: it does not answer, or lets nobody write there.
+    The folder is there. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which is gone
+    afterwards. Of the operations, ``"list"`` and ``"publish"`` are tried only on request: arbiters beside the
+    store rest on them. ``creates`` are simultaneous requests of any kind; of so many ``rounds``, a name each,
+    fewer are raced once a fault was found, and none of an operation is begun after so many ``seconds``.
+    ``progress`` is called with steps done, steps in all, and what is being tried. ``ConfigError``: the store
+    has no such operation; ``OSError``: it can't be probed, it does not answer, or lets nobody write there.
     """
     creating: dict[str, Prepare] = {"put": _put, "complete": _complete}
     if isinstance(store, ConditionalCopy):

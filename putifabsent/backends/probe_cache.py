@@ -25,24 +25,18 @@ from putifabsent.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-NEEDED = ("put", "complete")
-"""What a mount can't do without. A rename needs no copy: it has other ways."""
-
+NEEDED = ("put", "complete")  # what a mount can't do without. A rename needs no copy: it has other ways.
 BESIDE = ("list", "publish")
 """What another arbiter than the store can't do without, nor a ledger; other mounts never ask for it."""
 
-SAFE_FOR = 7 * 24 * 3600.0
-"""Seconds for which verdicts count that let a mount go on."""
-
+SAFE_FOR = 7 * 24 * 3600.0  # seconds for which verdicts count that let a mount go on
 UNSAFE_FOR = 3600.0
 """Seconds for which verdicts count that stop a mount: whoever repairs a store need not wait for a week.
 
 And any verdict on a port of this machine, where another server may listen tomorrow.
 """
 
-LONGEST_WAIT = 120.0
-"""Seconds for which a process waits for another one's probe before it probes itself."""
-
+LONGEST_WAIT = 120.0  # seconds for which a process waits for another one's probe before it probes itself
 _BETWEEN_LOOKS = 0.1
 
 # What this process knows, also where it has no folder to write to.

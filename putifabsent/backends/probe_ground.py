@@ -155,9 +155,7 @@ class Ground:
         return False
 
 
-ENOUGH = 8
-"""Once a fault was found, so many races say how often."""
-
+ENOUGH = 8  # once a fault was found, so many races say how often
 T = TypeVar("T")
 
 _TRIES = 5

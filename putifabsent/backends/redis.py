@@ -221,8 +221,7 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
         pool.release(connection)
 
 
-PREFIX = "putifabsent:lock:"
-"""What every key of a lock begins with: a Redis may serve other programs, too."""
+PREFIX = "putifabsent:lock:"  # what every key of a lock begins with: a Redis may serve other programs, too
 
 # A script runs alone and whole, and is one request. Each answers {0 for done, 1 for held, 2 for free; who;
 # milliseconds}.
@@ -244,14 +243,22 @@ _DONE, _HELD, _FREE = range(3)
 _CHECK_LEASE = 10.0
 
 
-class RedisLock(Lock):
-    """Locks in one Redis, or what speaks its protocol."""
+class _InRedis:
+    """What is in one Redis, or in what speaks its protocol."""
 
     kind: ClassVar[str] = "redis"
 
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
         self._sender = PerProcess(lambda: sender_of(settings))
+
+    def identity(self) -> str:
+        """Return the address, without credentials."""
+        return self._shown
+
+
+class RedisLock(_InRedis, Lock):
+    """Locks in one Redis, or what speaks its protocol."""
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
@@ -267,10 +274,6 @@ class RedisLock(Lock):
         """Compare, and ``DEL``."""
         outcome = self._run(_RELEASE, key, owner)
         return Released() if outcome is _DONE else outcome
-
-    def identity(self) -> str:
-        """Return the address, without credentials."""
-        return self._shown
 
     def check(self) -> None:
         """Take a lock that nobody else asks for, and end it."""
@@ -310,15 +313,10 @@ return {{last, time[1] * 1000 + math.floor(time[2] / 1000)}}
 """
 
 
-class RedisCounter(Counter):
+class RedisCounter(_InRedis, Counter):
     """Counters in one Redis, or what speaks its protocol."""
 
-    kind: ClassVar[str] = "redis"
     forgets: ClassVar[bool] = True
-
-    def __init__(self, settings: RedisSettings) -> None:
-        self._shown = settings.shown
-        self._sender = PerProcess(lambda: sender_of(settings))
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``EVAL``: ``GET``, the larger of it and the floor, ``SET``, ``TIME``."""
@@ -329,10 +327,6 @@ class RedisCounter(Counter):
             return Advanced(*self._sender()(key, "EVAL", _ADVANCE, 1, key, floor, count))
         except (RedisError, NotSentError, OSError) as error:
             return outcome_of(error, self._shown)
-
-    def identity(self) -> str:
-        """Return the address, without credentials."""
-        return self._shown
 
     def check(self) -> None:
         """Advance a counter of its own."""

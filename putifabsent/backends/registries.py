@@ -151,8 +151,7 @@ class Claims(ABC):
     number of threads, on any loop, and after a fork.
     """
 
-    kind: ClassVar[str]
-    """What it is, for people: ``"dynamodb"``."""
+    kind: ClassVar[str]  # what it is, for people: ``"dynamodb"``
 
     @abstractmethod
     def read(self, identity: str) -> ReadOutcome:
@@ -189,18 +188,9 @@ class Claims(ABC):
     def forget(self, identity: str, expected: Claim) -> ForgetOutcome:
         """Remove the claim of ``identity`` in one atomic step, only if it is exactly what is ``expected``.
 
-        Parameters
-        ----------
-        identity
-            As for :meth:`write`. Its next claim may be any first one, a request that comes late included.
-        expected
-            As for :meth:`write`.
-
-        Returns
-        -------
-        ForgetOutcome
-            ``Forgotten`` promises that every read that begins from now on sees no claim, or one that was
-            written since. The others as for :meth:`write`.
+        Its next claim may be any first one, a request that comes late included. ``Forgotten`` promises that
+        every read that begins from now on sees no claim, or one that was written since. All else as for
+        :meth:`write`.
         """
 
     @abstractmethod
@@ -208,14 +198,8 @@ class Claims(ABC):
         """Return a page of the claims directly in ``folder``, in few requests, strongly consistent.
 
         Each claim that was there before the first page was requested, and is there after the last, is in
-        exactly one page; in whatever order.
-
-        Parameters
-        ----------
-        folder
-            What stands before the last ``/`` of the identities.
-        start
-            :attr:`ClaimPage.more` of the page before.
+        exactly one page; in whatever order. ``folder`` is what stands before the last ``/`` of the
+        identities, ``start`` the :attr:`ClaimPage.more` of the page before.
         """
 
     @abstractmethod
@@ -237,12 +221,8 @@ class Claims(ABC):
     def check(self) -> None:
         """Ask whether this registry is there, can be relied on, and may be read and written.
 
-        Raises
-        ------
-        ConfigError
-            It is not there, or not what it must be; the message says what to do.
-        OSError
-            It can't be reached, or there is no right to use it.
+        ``ConfigError``: it is not there, or not what it must be; the message says what to do. ``OSError``: it
+        can't be reached, or there is no right to use it.
         """
 
     @abstractmethod
@@ -270,8 +250,7 @@ class Lock(ABC):
     Twins, threads and forks as for :class:`Claims`.
     """
 
-    kind: ClassVar[str]
-    """What it is, for people: ``"redis"``."""
+    kind: ClassVar[str]  # what it is, for people: ``"redis"``
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.identity()}>"
@@ -307,12 +286,8 @@ class Lock(ABC):
     def check(self) -> None:
         """Ask whether it is there, and may be used: take a lock of its own, and end it.
 
-        Raises
-        ------
-        ConfigError
-            It can't be what was meant; the message says what to do.
-        OSError
-            It can't be reached, or there is no right to use it.
+        ``ConfigError``: it can't be what was meant; the message says what to do. ``OSError``: it can't be
+        reached, or there is no right to use it.
         """
 
     acquire_async = twin(acquire)

@@ -34,15 +34,9 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.backends.url_parts import Parts
 
-ARBITER = "PUTIFABSENT_ARBITER"
-"""The environment variable with the URL of the arbiter."""
-
-SCHEMES = ("dynamodb", *REDIS_SCHEMES)
-"""What the URL of a registry that can be an arbiter may begin with."""
-
-COUNTERS = (*SCHEMES, "postgresql", "zookeeper")
-"""What the URL of one that counts may begin with."""
-
+ARBITER = "PUTIFABSENT_ARBITER"  # the environment variable with the URL of the arbiter
+SCHEMES = ("dynamodb", *REDIS_SCHEMES)  # what the URL of a registry that can be an arbiter may begin with
+COUNTERS = (*SCHEMES, "postgresql", "zookeeper")  # what the URL of one that counts may begin with
 _DYNAMODB_OPTIONS = ("region", "endpoint_url", "profile", "timeout")
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")

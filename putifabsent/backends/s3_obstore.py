@@ -98,11 +98,8 @@ _FOR_EVER = timedelta(days=1)
 # obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
 _pool = Pool(64, "putifabsent-put")
 
-_ITS_THREADS = "tokio-"
-"""What the threads of its runtime are called, and of others like it."""
-
-_FORKED_ONLY = 0x40
-"""Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since."""
+_ITS_THREADS = "tokio-"  # what the threads of its runtime are called, and of others like it
+_FORKED_ONLY = 0x40  # Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since
 
 
 def _inherited() -> bool:
@@ -415,8 +412,7 @@ def _status(error: Exception) -> int | None:
 
 _AWS = ".amazonaws.com"
 
-EXPRESS = ("--x-s3", "--xa-s3")
-"""How the names of directory buckets end, and of access points to them."""
+EXPRESS = ("--x-s3", "--xa-s3")  # how the names of directory buckets end, and of access points to them
 
 
 class Buckets:

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.s3_client import Sender
 
 _MOST_PARTS = 10_000
-PART = 8 * 2**20
-"""Bytes of a part, where the body does not want larger ones."""
-
+PART = 8 * 2**20  # bytes of a part, where the body does not want larger ones
 _COPIED_PART = 256 * 2**20
 _AT_ONCE = 4
 _PATIENCE = 2.0

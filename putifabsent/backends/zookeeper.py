@@ -93,16 +93,10 @@ def parameters_of(servers: Servers) -> dict[str, Any]:
     return parameters
 
 
-FOLDER = "/putifabsent/counters"
-"""Where the nodes are, below the address's own path."""
-
+FOLDER = "/putifabsent/counters"  # where the nodes are, below the address's own path
 _CHECKS = 4
-_PASSED = (BAD_VERSION, NO_NODE, NODE_EXISTS)
-"""Somebody else was faster."""
-
-_ELSEWHERE = (0, -2)
-"""In a transaction: another part of it has failed."""
-
+_PASSED = (BAD_VERSION, NO_NODE, NODE_EXISTS)  # somebody else was faster
+_ELSEWHERE = (0, -2)  # in a transaction: another part of it has failed
 _ANY = -1
 """A node that is to have this version is set whatever it has; a version that is counted on comes to it."""
 

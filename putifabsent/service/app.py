@@ -45,15 +45,11 @@ if TYPE_CHECKING:
 
     from putifabsent.service.settings import Settings
 
-SESSION, WRITER = "putifabsent-session", "putifabsent-writer"
-"""Headers of every call: for whom it is made."""
-
+SESSION, WRITER = "putifabsent-session", "putifabsent-writer"  # headers of every call: for whom it is made
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LONGEST_HEADER = 200
 _LONGEST_CALL = 65_536
-_LARGEST_AT_ONCE = 4
-"""So many bodies of the largest size fit into memory; or more smaller ones."""
-
+_LARGEST_AT_ONCE = 4  # so many bodies of the largest size fit into memory; or more smaller ones
 _PATIENCE = 30.0
 """So many seconds beyond ``body_seconds`` a call may wait: together, by default, the adapter's deadline."""
 
@@ -70,8 +66,7 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 _log = logging.getLogger(__name__)
 
-Response: TypeAlias = tuple[int, dict[str, Any]]
-"""What a call is answered: a status of HTTP, and JSON."""
+Response: TypeAlias = tuple[int, dict[str, Any]]  # what a call is answered: a status of HTTP, and JSON
 
 
 class Unbegun(Exception):
@@ -351,16 +346,12 @@ class Tally:
             below = {str(bound): self._below[call, bound] for bound in _BOUNDS} | {"+Inf": number}
             seconds += [f'_bucket{{call="{call}",le="{bound}"}} {count}' for bound, count in below.items()]
             seconds += [f'_sum{{call="{call}"}} {self._seconds[call]}', f'_count{{call="{call}"}} {number}']
-        awaited, broken = [f" {self.turns_awaited}"], [f" {self.turns_broken}"]
+        inside, awaited, broken = ([f" {n}"] for n in (self.inside, self.turns_awaited, self.turns_broken))
+        waits = "Asks for a turn that were answered by whom to wait for."
         lines = []
         for name, kind, meaning, samples in (
-            ("calls_inside", "gauge", "Calls that are being worked on, or wait.", [f" {self.inside}"]),
-            (
-                "turns_awaited_total",
-                "counter",
-                "Asks for a turn that were answered by whom to wait for.",
-                awaited,
-            ),
+            ("calls_inside", "gauge", "Calls that are being worked on, or wait.", inside),
+            ("turns_awaited_total", "counter", waits, awaited),
             ("turns_broken_total", "counter", "Signs of life that came after their turn was broken.", broken),
             ("calls_total", "counter", "Calls that were answered, by the status of HTTP.", answers),
             ("call_bytes_total", "counter", "Bytes of the bodies of calls.", sizes),

@@ -28,22 +28,17 @@ if TYPE_CHECKING:
 STRANGERS = 4096
 """So many connections at most that have not shown the secret, and half of the files that may be open."""
 
-SECONDS = 10.0
-"""So long one has for that."""
-
+SECONDS = 10.0  # so long one has for that
 IDLE_SECONDS = 1260.0
 """So long a connection may be without a request: longer than callers keep theirs, Java 17's for 1200 s.
 
 What one sends just when its connection is closed has an answer that is lost.
 """
 
-_LINGERING_SECONDS = 1.0
-"""So long a refused caller may go on sending, to hear why."""
-
+_LINGERING_SECONDS = 1.0  # so long a refused caller may go on sending, to hear why
 _END, _BEGIN = b"\r\n\r\n", re.compile(rb"[A-Z]{0,16}(?: |\Z)")
 """How the head of a request ends, and begins, as far as it has come."""
-_LONGEST_HEAD = 16_384
-"""Twice a line that aiohttp takes: all strangers together keep 64 MiB."""
+_LONGEST_HEAD = 16_384  # twice a line that aiohttp takes: all strangers together keep 64 MiB
 _NO_REQUEST = b'{"error": "request", "message": "this is no request of HTTP/1.1"}'
 _REFUSED = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"

@@ -32,11 +32,8 @@ _USUAL = ".core.windows.net"
 _BY_ITSELF = "AZURE_STORAGE_CONNECTION_STRING"
 """The environment variable by which adlfs goes where no connection string is given, whatever account is."""
 
-_MOST = 256
-"""So many callers are remembered; who is forgotten has its ledgers read again."""
-
-_CONNECTIONS = 256
-"""All callers of a mount share them; s3fs has 10."""
+_MOST = 256  # so many callers are remembered; who is forgotten has its ledgers read again
+_CONNECTIONS = 256  # all callers of a mount share them; s3fs has 10
 
 
 class Outside(PermissionError):

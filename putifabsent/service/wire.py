@@ -30,8 +30,7 @@ Address = Annotated[str, Field(min_length=1, max_length=4096)]
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 TurnName = Annotated[str, Field(pattern=r"^[^/]{1,100}\.[0-9]{1,18}$")]
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_LEASE, allow_inf_nan=False)]
-MOST_INSTANTS = 1000
-"""They take a second to become past: no call should keep others waiting for longer."""
+MOST_INSTANTS = 1000  # they take a second to become past: no call should keep others waiting for longer
 
 
 class Call(BaseModel):

@@ -172,11 +172,9 @@ class _Process:
         return answer
 
     def wait(self) -> int:
-        """Wait until it has ended; return how."""
         return self._process.wait()
 
     def end(self) -> None:
-        """Let it finish what it has begun, and end."""
         with suppress(BrokenPipeError):
             self._stdin.close()
         try:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from putifabsent.spark.sets import Offer
 
-_ROUNDS = 100
-"""So often another may be faster; in every round somebody commits."""
+_ROUNDS = 100  # so often another may be faster; in every round somebody commits
 
 
 class Dataset:

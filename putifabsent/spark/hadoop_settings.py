@@ -67,8 +67,7 @@ class Store(NamedTuple):
     refused: Mapping[str, Refusal]  # settings that a guarded name can't follow
     own: str = "bucket.{name}.{key}"  # how a bucket or an account spells its own
     authority: str = "{name}"  # how it is spelled in an address that is all of it
-    narrower: str | None = None
-    """How names begin that are of a part of an account: what those say is refused."""
+    narrower: str | None = None  # how names begin that are of a part of an account: what those say is refused
     twins: tuple[str, ...] = ()  # other schemes that lead to the same stores
 
     def options(self, conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:

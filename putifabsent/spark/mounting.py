@@ -56,10 +56,8 @@ _CLIENT = (
 )
 _lock = threading.RLock()
 _companion: Companion | None = None
-_mounted: dict[str, dict[str, Any]] = {}
-"""What the running session was mounted with, by this module."""
-_configured: dict[str, dict[str, Any]] = {}
-"""What fsspec's configuration had for each protocol before that."""
+_mounted: dict[str, dict[str, Any]] = {}  # what the running session was mounted with, by this module
+_configured: dict[str, dict[str, Any]] = {}  # what fsspec's configuration had for each protocol before that
 
 
 def mount(

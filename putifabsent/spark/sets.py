@@ -13,7 +13,7 @@ is decided by one create. What is here is pure.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError, Fenced, Holder, NameTaken
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CARRY", "FILES", "SETS", "Batch", "File", "Offer", "Record", "State"]
 
 SETS, FILES = "_sets", "_files"
-CARRY = 64
-"""Every so many records, one carries all that stands before it: nobody reads a long history."""
+CARRY = 64  # every so many records, one carries all that stands before it: nobody reads a long history
 _FORMAT = 1
 _DIGITS = 20
 
@@ -177,10 +176,8 @@ class Record:
                 raise ConfigError(f"{name} was written by a newer putifabsent: update this one")
             if fields["number"] != number_of(name.rpartition("/")[2]):
                 raise ValueError(f"{name} is record {fields['number']}: it is a copy")
-            before = fields["before"]
-            return Record(
-                fields["number"], _offer(fields["offer"]), None if before is None else _state(before)
-            )
+            before = fields["before"] and _state(fields["before"])
+            return Record(fields["number"], _offer(fields["offer"]), before)
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{name} is no record of a committed set") from error
 
@@ -228,9 +225,8 @@ def _files(files: list[dict[str, Any]]) -> tuple[File, ...]:
 
 
 def _offer(fields: dict[str, Any]) -> Offer:
-    batch = fields["batch"]
-    known = Offer(**{**fields, "files": _files(fields["files"]), "batch": None})
-    return known if batch is None else replace(known, batch=Batch(**batch))
+    batch = fields["batch"] and Batch(**fields["batch"])
+    return Offer(**{**fields, "files": _files(fields["files"]), "batch": batch})
 
 
 def _state(fields: dict[str, Any]) -> State:

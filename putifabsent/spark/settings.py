@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 _JAR = Path(__file__).with_name("putifabsent-hadoop.jar")
 
-HADOOP = "spark.hadoop."
-"""What Hadoop's keys begin with among Spark's."""
-
+HADOOP = "spark.hadoop."  # what Hadoop's keys begin with among Spark's
 SECRET = "PUTIFABSENT_SERVICE_SECRET"  # noqa: S105 - a variable's name
 """The environment variable that has the secret of a service that runs by itself."""
 
@@ -31,12 +29,9 @@ SESSION_GUARD = "org.putifabsent.hadoop.SessionGuard"
 _LOCAL = ("org.putifabsent.hadoop.GuardedLocalFileSystem", "org.putifabsent.hadoop.GuardedLocalFs")
 
 ADDRESS = "fs.putifabsent.address"
-WRAPPED = "fs.putifabsent.wrapped."
-"""Before a scheme: the key of the class that the adapter wraps."""
-
+WRAPPED = "fs.putifabsent.wrapped."  # before a scheme: the key of the class that the adapter wraps
 SESSION = "fs.putifabsent.session"
-WRITER = "fs.putifabsent.writer"
-"""Who calls the service: the driver and its executors alike."""
+WRITER = "fs.putifabsent.writer"  # who calls the service: the driver and its executors alike
 
 # What an address says beside would be left out of each request, and the secret be sent to who answers there.
 _SERVICE = re.compile(r"https?://[^\s/?#@]+/?")

@@ -210,7 +210,6 @@ class _Reading:
         self._schema = schema
 
     def read(self, partition: api.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a file, in Spark's types."""
         if partition.value is not None:
             yield from _open(self._place).read(partition.value, arrow_schema(self._schema))
 

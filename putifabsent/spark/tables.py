@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from putifabsent.inspection import Report
 
-_A_CORE = 4
-"""Tasks, so that the tables that take longest are not waited for by all others."""
+_A_CORE = 4  # tasks, so that the tables that take longest are not waited for by all others
 
 
 def inspect_all(

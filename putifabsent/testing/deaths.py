@@ -87,17 +87,16 @@ class Course(NamedTuple):
 
     make: Callable[[], Protocol[Any]]  # makes the protocol, in the writer's process; it must pickle
     deadline: float
-    act: Callable[[], None] = _die  # what it does before the chosen step
 
     def live(self, make: Callable[[], Store], _: frozenset[str], last: int) -> int:
-        """Run it, and return how many steps that took; act before the ``last``."""
+        """Run it, and return how many steps that took; die before the ``last``."""
         taken = 0
 
         def step(number: int) -> None:
             nonlocal taken
             taken = number
             if number == last:
-                self.act()
+                _die()
 
         run(stepped(self.make(), step), make(), self.deadline)
         return taken

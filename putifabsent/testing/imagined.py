@@ -188,11 +188,9 @@ class _Beside:
         self.initial: World = frozenset(store.initial)
 
     def begun(self, state: Any, request: Any) -> Hashable | None:
-        """Return what is left of a copy that has read its source."""
         return self.store.begun(state, request)
 
     def unanswered(self, request: Any) -> Any:
-        """Return what a lost answer means."""
         if isinstance(request, Forget):
             return None
         if isinstance(request, self.writes):
@@ -200,7 +198,6 @@ class _Beside:
         return base.TryAgain(LOST) if isinstance(request, self.reads) else self.store.unanswered(request)
 
     def changes(self, request: Any) -> bool:
-        """Whether it writes."""
         return isinstance(request, self.writes) or self.store.changes(request)
 
 
