@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.backends.cancellation import stopped_or_undone, twin
 from putifabsent.errors import ConfigError
-from putifabsent.errors import Holder as Holder  # noqa: PLC0414 - a part of this contract
+from putifabsent.errors import Holder as Holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 TOKEN_KEY = "putifabsenttoken"
 """The user metadata key of the token. Letters only: Azure refuses hyphens, proxies drop underscores."""
 
-WRITER_KEY = "putifabsentwriter"
-"""The user metadata key of the writer."""
-
-STATE_FOLDER = ".putifabsent"
-"""Where the shim keeps what is its own; hidden from listings."""
+WRITER_KEY = "putifabsentwriter"  # that of the writer
+STATE_FOLDER = ".putifabsent"  # where the shim keeps what is its own; hidden from listings
 
 E = TypeVar("E", bound=Exception)
 

@@ -14,37 +14,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
-from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, caused
+from putifabsent.backends.base import Absent as Absent
+from putifabsent.backends.base import Maybe as Maybe
+from putifabsent.backends.base import Refused as Refused
+from putifabsent.backends.base import TryAgain as TryAgain
+from putifabsent.backends.base import caused
 from putifabsent.backends.cancellation import twin
-
-__all__ = [
-    "Absent",
-    "AcquireOutcome",
-    "Acquired",
-    "Claim",
-    "ClaimEntry",
-    "ClaimOutcome",
-    "ClaimPage",
-    "Claimed",
-    "Claims",
-    "ExtendOutcome",
-    "ForgetOutcome",
-    "Forgotten",
-    "FoundClaim",
-    "Free",
-    "Held",
-    "Lock",
-    "Maybe",
-    "NotAsExpected",
-    "PageOutcome",
-    "ReadOutcome",
-    "Refused",
-    "ReleaseOutcome",
-    "Released",
-    "TryAgain",
-    "bad_identity",
-    "require_answer",
-]
 
 
 @dataclass(frozen=True, slots=True)

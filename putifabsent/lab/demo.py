@@ -76,18 +76,18 @@ def run(
         raise ConfigError("a race needs at least one writer and one commit")
     guarded = {"metastore": "putifabsent", **({"putifabsent.arbiter": arbiter} if arbiter else {})}
     races: list[Race] = []
-
-    def progress_on(what: str, done: int) -> None:
-        progress(done, writers * commits, what)
-
     for store in stores:
         for path in ("stock", "putifabsent"):
-            done = partial(progress_on, f"{path} on {store}")
+            done = partial(_done, progress, writers * commits, f"{path} on {store}")
             with _ground(store) as stock:
                 options = stock if path == "stock" else {**stock, **guarded}
                 came = race(stock, options, writers, commits, done, limit)
             races.append(Race(path, store, **came))
     return races
+
+
+def _done(progress: Callable[[int, int, str], None], total: int, what: str, done: int) -> None:
+    progress(done, total, what)
 
 
 @contextmanager
