@@ -42,6 +42,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.object_store import (
+    FOR_FSSPEC,
     SourceGoneError,
     StoredBody,
     again,
@@ -85,18 +86,7 @@ _WITH_BLOB = _WITH_BLOCKS | {
     "standard_blob_tier",
     "tags",
 }
-_FOR_THE_CLIENT = {
-    "autocommit",
-    "block_size",
-    "cache_options",
-    "cache_type",
-    "callback",
-    "connection_timeout",
-    "max_concurrency",
-    "mode",
-    "overwrite",
-    "read_timeout",
-}
+_FOR_THE_CLIENT = FOR_FSSPEC | {"connection_timeout", "max_concurrency", "overwrite", "read_timeout"}
 # What a copy takes over from its source, and what goes with the bytes of a put alone.
 _OF_THE_SOURCE = {"content_settings", "metadata", "validate_content"}
 _NO_CONTAINER = {"ContainerBeingDeleted", "ContainerDisabled", "ContainerNotFound"}
@@ -139,15 +129,8 @@ class AzureStore(Store):
             return reading(outcome_of(error, name), error)
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
-        return Found(
-            Holder(
-                metadata.get(TOKEN_KEY),
-                metadata.get(WRITER_KEY),
-                found.last_modified,
-                found.size or 0,
-                found.etag,
-            )
-        )
+        marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
+        return Found(Holder(*marks, found.last_modified, found.size or 0, found.etag))
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the blob's properties."""

@@ -104,16 +104,9 @@ class GCSStore(Store, ConditionalCopy):
             found = self._sender.call("GET", self._sender.url(*self._split(name)), fields).json()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
-        metadata = found.get("metadata") or {}
-        return Found(
-            Holder(
-                metadata.get(TOKEN_KEY),
-                metadata.get(WRITER_KEY),
-                _time(found["timeCreated"]),
-                int(found["size"]),
-                str(found["generation"]),
-            )
-        )
+        metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
+        marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
+        return Found(Holder(*marks, created, int(found["size"]), str(found["generation"])))
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the object's resource."""

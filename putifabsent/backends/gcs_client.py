@@ -25,7 +25,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import are_texts, by_status
+from putifabsent.backends.object_store import FOR_FSSPEC, are_texts, by_status
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
@@ -195,18 +195,7 @@ _ACLS = {
     )
 }
 _CARRIED = {"acl", "consistency", "content_type", "fixed_key_metadata", "kms_key_name", "metadata"}
-_FOR_THE_CLIENT = {
-    "autocommit",
-    "block_size",
-    "cache_options",
-    "cache_type",
-    "callback",
-    "chunksize",
-    "concurrency",
-    "finalize_on_close",
-    "mode",
-    "timeout",
-}
+_FOR_THE_CLIENT = FOR_FSSPEC | {"chunksize", "concurrency", "finalize_on_close", "timeout"}
 
 
 class Params(NamedTuple):

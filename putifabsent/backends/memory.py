@@ -157,10 +157,5 @@ class MemoryStore(WholeStore):
 
 
 def _holder(file: MemoryFile) -> Holder:
-    return Holder(
-        getattr(file, TOKEN_KEY, None),
-        getattr(file, WRITER_KEY, None),
-        file.created,
-        file.size,
-        getattr(file, _VERSION, None),
-    )
+    token, writer, version = (getattr(file, key, None) for key in (*_MARKS, _VERSION))
+    return Holder(token, writer, file.created, file.size, version)

@@ -53,6 +53,9 @@ Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
 # Who answers 501 has no such function (RFC 9110, 15.6.2): Backblaze B2 and Alibaba OSS, to a conditional put.
 _STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: "passes", 501: "refused"}
 
+FOR_FSSPEC = {"autocommit", "block_size", "cache_options", "cache_type", "callback", "mode"}
+"""What fsspec's own methods are told, beside what goes with a put."""
+
 LONGEST_KEY = 1024  # bytes of UTF-8: the limit of S3, GCS and Azure alike
 PLAIN_KEY = re.compile("[\0-\x7f]{1,255}")
 """Matches nearly every key: one in which :func:`bad_key` finds nothing, so that it need not be called."""

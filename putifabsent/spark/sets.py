@@ -176,7 +176,7 @@ class Record:
                 raise ConfigError(f"{name} was written by a newer putifabsent: update this one")
             if fields["number"] != number_of(name.rpartition("/")[2]):
                 raise ValueError(f"{name} is record {fields['number']}: it is a copy")
-            before = fields["before"] and _state(fields["before"])
+            before = None if fields["before"] is None else _state(fields["before"])
             return Record(fields["number"], _offer(fields["offer"]), before)
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{name} is no record of a committed set") from error
@@ -225,7 +225,7 @@ def _files(files: list[dict[str, Any]]) -> tuple[File, ...]:
 
 
 def _offer(fields: dict[str, Any]) -> Offer:
-    batch = fields["batch"] and Batch(**fields["batch"])
+    batch = None if fields["batch"] is None else Batch(**fields["batch"])
     return Offer(**{**fields, "files": _files(fields["files"]), "batch": batch})
 
 
