@@ -103,6 +103,7 @@ class How(NamedTuple):
 def ways(zookeeper: str) -> dict[str, How]:
     """Return all, by their names."""
     locked = locked_by(zookeeper)
+    to_new_files = {"hoodie.parquet.small.file.limit": "0"}
     return {
         "tower": How({"arbiter": "native", "tower": True}),
         "mounted": How({"arbiter": "native"}),
@@ -110,7 +111,8 @@ def ways(zookeeper: str) -> dict[str, How]:
         "zookeeper": How(None, locked),
         "retries": How(None, {**locked, "hoodie.write.num.retries.on.conflict.failures": "10"}),
         "non-blocking": How(None, {**locked, **NON_BLOCKING}),
-        "new files": How(None, {**locked, "hoodie.parquet.small.file.limit": "0"}),
+        "new files": How(None, {**locked, **to_new_files}),
+        "mounted, new files": How({"arbiter": "native"}, to_new_files),
     }
 
 
@@ -364,7 +366,7 @@ def by_turns_shared(number: int, n: int) -> list[Row]:
 
 _LOCKED = ("tower", "mounted", "not waiting", "zookeeper", "retries")
 CELLS: Mapping[str, Cell] = {
-    "a": Cell((*_LOCKED, "non-blocking", "new files"), SMALL_FILES, at_once),
+    "a": Cell((*_LOCKED, "non-blocking", "new files", "mounted, new files"), SMALL_FILES, at_once),
     "b": Cell(_LOCKED[:4], UPSERTS, beside_one, with_the_one_before, is_far=True),
     "c": Cell(_LOCKED, UPSERTS, at_once, by_turns_shared),
     "d": Cell(_LOCKED[:4], {**SMALL_FILES, **MERGED, **SERVICES_OF_HUDI}, at_once),
