@@ -15,6 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 PAIMON_BIN := .venv-paimon/bin
 DEV := .venv/.stamp
+COMPILED := .venv/.compiled
 PAIMON := .venv-paimon/.stamp
 SPARK35 := .venv-spark35/.stamp
 SPARK4 := .venv-spark4/.stamp
@@ -47,6 +48,8 @@ SERVERS := versitygw fake-gcs-server azurite dynamodb-local postgresql zookeeper
 # Which arbiter decides rests on none of them, nor do memory and how patterns are spelled: other tests have that.
 PAIMON_TESTS := $(wildcard tests/doors/test_paimon*.py) \
 	$(patsubst %,tests/fsspec_plugin/test_%.py,abstract arrow async chaining files promotion transactions unchanged)
+# Where schedules are played: to collect all tests takes each process longer than to collect these.
+PROOFS := tests/models tests/shim
 CHECKED := putifabsent tests hatch_build.py docs/tables.py hadoop/errors.py $(wildcard tools/*.py bench)
 
 .PHONY: help
@@ -62,6 +65,11 @@ test: $(DEV) $(PAIMON) ## run the tests, then those of pypaimon's environment: a
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 	$(PAIMON_BIN)/python -m pytest -n $(JOBS) -o addopts="--import-mode=importlib --strict-markers -ra" -m "not servers and not clouds and not proof" -k "not s3-ballot and not ByAnother and not memory-native and not InMemory and not glob_edge" $(PAIMON_TESTS)
 
+# Processes that begin side by side would each compile all that they import.
+$(COMPILED): $(DEV)
+	$(BIN)/python -m pytest --collect-only -q | tail -n 3
+	touch $@
+
 .PHONY: test-servers
 test-servers: $(DEV) ## build real servers (once) and race them; SHORT=1 leaves out three of them
 	tools/servers/install.sh $(SERVERS)
@@ -75,12 +83,16 @@ test-hadoop: $(DEV) ## build the adapter for the JVM, and run Hadoop's own suite
 .PHONY: test-spark
 test-spark: test-hadoop $(JAR) $(SPARK_JARS) $(SPARK41_JARS) $(SPARK4_JARS) $(SPARK41) $(CLASSES) ## that, then PySpark 3.5, 4.1 and 4 with unmodified writers; SHORT=1 asks each thing once, of one format or one way
 	tools/servers/install.sh azurite fake-gcs-server
-	$(MAKE) --no-print-directory --jobs=2 spark-older spark-newer
+	$(MAKE) --no-print-directory --jobs=2 spark-older spark-newer spark-apart
 
-# Side by side: of two cores, one of these alone uses two thirds.
-.PHONY: spark-older spark-newer
+# Side by side: of two cores, one of these alone uses two thirds. The last one begins when another has ended: tests
+# of 3.5 whose drivers are their own.
+APART := tests/spark/test_docs.py tests/spark/test_mount.py tests/test_packages.py
+.PHONY: spark-older spark-newer spark-apart
 spark-older:
-	$(call quickly,.venv-spark35) -m pytest -m spark -v tests/spark tests/test_packages.py 2>&1 | sed -u 's/^/3.5: /'
+	$(call quickly,.venv-spark35) -m pytest -m spark -v tests/spark $(APART:%=--ignore=%) 2>&1 | sed -u 's/^/3.5: /'
+spark-apart:
+	$(call quickly,.venv-spark35) -m pytest -m spark -v $(APART) 2>&1 | sed -u 's/^/3.5: /'
 spark-newer:
 	$(call quickly,.venv-spark41) -m pytest -m spark -v tests/spark/test_races.py $(if $(SHORT),,tests/spark/test_docs.py) 2>&1 | sed -u 's/^/4.1: /'
 	$(call quickly,.venv-spark4) -m pytest -m "spark and not formats" -v tests/spark 2>&1 | sed -u 's/^/4.3: /'
@@ -101,8 +113,8 @@ test-browser: $(BROWSER) docs ## look at reports and documentation in Chromium, 
 
 .PHONY: proof
 proof: $(DEV) ## play every schedule of a few processes, then those of more: an hour and a half; SHORT=1 plays the former
-	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive and not proof"
-	$(if $(SHORT),,$(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200)
+	SHORT=$(SHORT) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive and not proof" $(PROOFS)
+	$(if $(SHORT),,$(BIN)/python -m pytest -n $(JOBS) -m proof -v --timeout=7200 $(PROOFS))
 
 .PHONY: lint
 lint: $(DEV) ## check style, types, the arrows between modules and the rules of the house

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import botocore.hooks
 import botocore.session
 import certifi
 import hypothesis
@@ -54,21 +55,29 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def models_are_read_once() -> Iterator[None]:
-    """A session of botocore reads megabytes of JSON, and thousands of tests have sessions of their own."""
+def botocore_reads_itself_once() -> Iterator[None]:
+    """A session of botocore's reads megabytes of JSON, and looks at each of its own hundred handlers.
+
+    Thousands of tests have sessions of their own.
+    """
+    aliases = botocore.hooks.EventAliaser(None)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        patched.setattr(botocore.hooks.EventAliaser, "_alias_event_name", aliases._alias_event_name)
+        patched.setattr(botocore.hooks.BaseEventHooks, "_verify_accept_kwargs", lambda *_: None)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_authority_is_trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Each client of aiobotocore's reads all authorities anew, which takes longer than most requests."""
+    """Each client of aiobotocore's and obstore's reads all authorities anew, which outlasts most requests."""
     end = "-----END CERTIFICATE-----\n"
     bundle = tmp_path_factory.mktemp("authorities") / "one.pem"
     bundle.write_text(Path(certifi.where()).read_text().partition(end)[0] + end)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("AWS_CA_BUNDLE", str(bundle))
+        for client in ("AWS_CA_BUNDLE", "SSL_CERT_FILE"):
+            patched.setenv(client, str(bundle))
+        patched.delenv("SSL_CERT_DIR", raising=False)
         yield
 
 

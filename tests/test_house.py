@@ -42,6 +42,17 @@ def test_no_row_of_the_table_is_overlooked() -> None:
     assert len(ROWS) == len(TABLE.splitlines()[2:]) >= 25
 
 
+def test_make_proof_collects_all_that_plays_every_schedule() -> None:
+    [folders] = re.findall(r"^PROOFS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    playing = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if re.search(r"\bmark\.(exhaustive|proof)\b", path.read_text())
+    ]
+    assert len(playing) > 5
+    assert [path for path in playing if not path.startswith(tuple(folders.split()))] == []
+
+
 def test_a_warm_guarded_put_enters_few_files(localbucket: LocalBucket) -> None:
     """Seen in a process of its own, where no other test's objects are there to be collected."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:

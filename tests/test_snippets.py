@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import fsspec
 import pytest
 
 from putifabsent.lab.servers import LocalBucket
@@ -88,12 +88,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return install(folder, jar=False), beside
 
 
-@pytest.fixture
-def store() -> Iterator[LocalBucket]:
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalBucket]:
     with LocalBucket() as server:
-        fsspec.filesystem("s3", **server.storage_options).mkdir("bucket")
         vouch(server.endpoint, bucket="bucket")
         yield server
+
+
+@pytest.fixture
+def store(server: LocalBucket) -> Iterator[LocalBucket]:
+    """Give the server with an empty bucket."""
+    (bucket := server.folder / "bucket").mkdir()
+    yield server
+    shutil.rmtree(bucket)
 
 
 def test_every_page_with_python_is_run() -> None:

@@ -33,7 +33,9 @@ collect_ignore = [
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[FaultStub]:
-    with FaultStub() as stub:
+    from tests.backends.on_stub import PAGE
+
+    with FaultStub(largest_page=PAGE) as stub:
         yield stub
 
 

@@ -35,7 +35,7 @@ from tests.backends.azure_stores import (
     nowhere,
     store_at,
 )
-from tests.backends.on_stub import HttpStoreTests, Objects
+from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import Azurite
 
@@ -60,6 +60,7 @@ def store(stub: FaultStub) -> AzureStore:
 
 class TestAzureStore(LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * BLOCK + 1
+    several_pages: ClassVar[int] = PAGE + 1
     deletions: ClassVar[int] = 24
 
     @pytest.fixture

@@ -39,7 +39,7 @@ from putifabsent.testing import (
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, store_at
-from tests.backends.on_stub import HttpStoreTests, Objects
+from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
 from tests.servers import FakeGCS
 
@@ -73,6 +73,7 @@ def through(proxy: FaultProxy, stub: FaultStub) -> GCSStore:
 
 class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * CHUNK + 1
+    several_pages: ClassVar[int] = PAGE + 1
     deletions: ClassVar[int] = 24
 
     @pytest.fixture

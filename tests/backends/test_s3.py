@@ -25,7 +25,7 @@ from putifabsent.testing import (
 )
 from putifabsent.testing.asking import held
 from putifabsent.testing.races import creation_of
-from tests.backends.on_stub import Objects
+from tests.backends.on_stub import PAGE, Objects
 from tests.backends.s3_stores import maker
 from tests.servers import SERVERS, LocalBucketServer, S3Server, chosen
 from tests.stub import Fault, FaultStub, Op
@@ -118,6 +118,8 @@ class OnAServer:
 
 class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
     lane: ClassVar[Lane] = "plain"
+    # Listings of either lane are aiobotocore's: the other class lists pages.
+    several_pages: ClassVar[int] = 3
     # What sends; the rest only decides what to send.
     steps_in: ClassVar[tuple[str, ...]] = (
         "putifabsent.backends.s3_obstore:_put",
@@ -156,10 +158,14 @@ class Publishing(OnAServer, PublishTests):
 
 class TestPublishingByObstore(Publishing):
     lane: ClassVar[Lane] = "plain"
+    # Copies and deletions are aiobotocore's, too.
+    deletions: ClassVar[int] = 8
 
 
 class TestPublishingByAiobotocore(Publishing):
     lane: ClassVar[Lane] = "full"
+    # In each colour.
+    deletions: ClassVar[int] = 50
 
 
 class OnTheStub(PublishTests, StoreTests):
@@ -167,6 +173,7 @@ class OnTheStub(PublishTests, StoreTests):
 
     lane: ClassVar[Lane]
     large: ClassVar[int] = 2**20 + 1
+    several_pages: ClassVar[int] = PAGE + 1
     # A short race: the servers' own are long, and the stub does one request after the other.
     deletions: ClassVar[int] = 24
 
@@ -178,7 +185,7 @@ class OnTheStub(PublishTests, StoreTests):
 
     @pytest.fixture(scope="class")
     def stub(self) -> Iterator[FaultStub]:
-        with FaultStub(versioned=True, smallest_part=1) as running:
+        with FaultStub(versioned=True, smallest_part=1, largest_page=PAGE) as running:
             yield running
 
     @pytest.fixture(scope="class")
@@ -232,7 +239,7 @@ class OnTheStub(PublishTests, StoreTests):
             assert isinstance(listed, (Refused, TryAgain))
 
     def test_a_folder_of_two_pages_is_listed_whole(self, ask: Ask, stub: FaultStub, folder: str) -> None:
-        names = sorted(f"{folder}/{number:04}" for number in range(1001))
+        names = [f"{folder}/{number:04}" for number in range(PAGE + 1)]
         for name in names:
             stub.put("bucket", name.partition("/")[2], b"")
         assert [each.name for each in ask(List(folder)).entries] == names

@@ -21,7 +21,7 @@ from tests.faults.failover import until
 if TYPE_CHECKING:
     from typer.testing import Result
 
-SHORT = ("--writers", "2", "--duration", "2s", "--format", "delta", "--without", "lost")
+SHORT = ("--writers", "2", "--duration", "1s", "--format", "delta", "--without", "lost")
 
 
 def run(*arguments: str | Path) -> Result:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.child import CallError
 from tests.service.processes import arguments_of_all
-from tests.spark.drivers import JARS, JAVA, LONG, ROOT, SHORT, Driver, Told, run_script, told_on
+from tests.spark.drivers import JARS, JAVA, LONG, ROOT, Driver, Told, run_script, told_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,13 +291,14 @@ def test_without_its_service_a_session_writes_nothing_unguarded(
         driver.signal(signal.SIGKILL)
 
 
+@LONG  # workers of a standalone cluster do in test_cluster.py
 def test_executors_of_their_own_processes_reach_the_service(
     store: BucketServer, bucket: str, tmp_path: Path
 ) -> None:
     told = told_on(store, bucket, guarded=True, **{"spark.master": "local-cluster[2,1,1024]"})
     with Driver(told, tmp_path / "log") as driver:
         driver.wait()
-        for form in ("delta",) if SHORT else ("delta", "hudi"):
+        for form in ("delta", "hudi"):
             for n in range(2):
                 driver.call("append", form=form, table=f"cluster_{form}", who="w", n=n)
             assert sorted(driver.call("rows", form=form, table=f"cluster_{form}")) == [["w", 0], ["w", 1]]

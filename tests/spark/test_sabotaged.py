@@ -35,7 +35,8 @@ COMMITS = {
     "hudi": r"\d+_\d+\.commit",
 }
 ROOTS = {"delta": "{}", "iceberg": "iceberg/db/{}", "paimon": "paimon/db.db/{}", "hudi": "{}"}
-FORMS = [form for form in COMMITS if form in THERE]
+# In a short run those whose stock writers publish half a commit; test_hurt.py has all formats.
+FORMS = [form for form in (["hudi"] if SHORT else COMMITS) if form in THERE]
 HURT = {("hudi", "half"), ("hudi", "empty")} | {(form, "gone") for form in FORMS}
 """What stock writers publish all the same: others don't close a stream that failed, or don't rename."""
 WRITERS = ("guarded",) if SHORT else ("guarded", "stock")

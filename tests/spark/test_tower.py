@@ -116,7 +116,11 @@ def test_what_was_read_from_the_table_does_not_grow_old_in_a_queue(statement: st
 
 
 @pytest.mark.parametrize(
-    "statement", ["insert into counted values (2, 0)", "insert into counted select * from source"]
+    "statement",
+    [
+        pytest.param("insert into counted values (2, 0)", marks=LONG),
+        "insert into counted select * from source",
+    ],
 )
 def test_what_comes_from_elsewhere_waits(statement: str, table: Table) -> None:
     with ThreadPoolExecutor(1) as pool:

@@ -41,7 +41,7 @@ class Size(NamedTuple):
         return f"{self.processes * self.threads} x {self.names}"
 
 
-SHORT = Size(2, 4, 6)
+SHORT = Size(2, 4, 4)
 # 64 ballots that meet over a network take seconds a name: for `make test-servers` without SHORT.
 LONG = Size(4, 4, 10) if os.environ.get("SHORT") else Size(8, 8, 200)
 SIZES = [

@@ -27,7 +27,7 @@ THREADS = 16
 PROCESSES = 4
 # 64 multipart uploads or renames a name are many requests: on servers they are for `make test-servers`, and
 # 200 names for its long run.
-NAMES = 200 if os.environ.get("LONG") else 12 if os.environ.get("SHORT") else 40
+NAMES = 200 if os.environ.get("LONG") else 12
 SECONDS = 420.0
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 TABLE_FILE = "name-first"
+# What rests on how an arbiter keeps its state alone. Over each store, and under a lock, the dead are mended.
+EACH_KIND = pytest.mark.parametrize("table", ["memory-ballot", "local-claims"], indirect=True)
 
 
 def check(ground: Ground, **options: Any) -> Checked:
@@ -72,6 +74,7 @@ def test_what_killed_deleters_leave_is_mended(table: Ground) -> None:
     assert table.name("name-delete-alive") not in there
 
 
+@EACH_KIND
 def test_a_name_that_was_mended_can_be_created_if_it_is_free(table: Ground) -> None:
     fs = begun(table)
     names = Writers(table).each_death("create", before=str)
@@ -98,6 +101,7 @@ def test_a_table_that_is_as_it_should_be_has_nothing(table: Ground) -> None:
     assert all_readers_agree(table)[table.name("name-1")] == b"again"
 
 
+@EACH_KIND
 def test_what_is_young_is_left_to_its_writers(table: Ground) -> None:
     begun(table)
     Writers(table).each_death("create", before=str)
@@ -121,6 +125,7 @@ def created_beside_repair(ground: Ground, deed: Deed, at: int) -> int:
     return taken
 
 
+@pytest.mark.parametrize("table", ["memory-ballot", "local-claims", "local-redis"], indirect=True)
 def test_a_creator_goes_on_beside_repair(table: Ground) -> None:
     """Whenever that comes between two of its steps, its creation is there."""
     fs = begun(table)
