@@ -210,5 +210,7 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
+    if isinstance(error, ClientAuthenticationError):
+        number = errno.EACCES  # whoever gives tokens may answer 404, too: of an identity, not of a blob
     lines = str(error).splitlines()
     return Refused(caused(OSError(number, f"{code}: {lines[0]}" if lines else code, name), error))

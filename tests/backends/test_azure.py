@@ -179,6 +179,13 @@ def test_without_a_token_nothing_was_sent() -> None:
     assert isinstance(outcome_of(failure, NAME), TryAgain)
 
 
+def test_an_identity_that_is_not_there_is_no_blob() -> None:
+    answer = Mock(status_code=404, headers={}, content_type=None)
+    outcome = outcome_of(ClientAuthenticationError("identity not found", response=answer), NAME)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, PermissionError)
+
+
 def test_an_answer_that_breaks_off_is_lost() -> None:
     """The client itself takes it for a request that was never sent."""
     with Scripted(Reply(201, {"Content-Length": "100", "ETag": '"0x1"'}, b"<Err")) as server:
