@@ -43,9 +43,18 @@ _FOR_CREDENTIALS = {
     "CreateToken",
     "GetRoleCredentials",
 }
+# With a 400, as the store's own throttling has not.
+_BUSY = {"IDPCommunicationError", "RequestLimitExceeded", "Throttling", "ThrottlingException"}
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
-WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError, SSOError, TokenRetrievalError)
+WRONG = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    ParamValidationError,
+    SSOError,
+    TokenRetrievalError,
+    FileNotFoundError,  # of this machine: of credentials, or of whom to trust; it is no object's
+)
 """The request can't be sent at all, now or later."""
 
 LOST = (
@@ -61,6 +70,9 @@ LOST = (
 
 _CONTINUE = 1.0
 """Seconds for a server's word that it wants the body; as botocore's own client has it."""
+
+_LONGEST = 2**31 - 1
+"""Milliseconds: so many a socket's option can say."""
 
 
 class _Request(aiohttp.ClientRequest):
@@ -99,7 +111,8 @@ class SingleSend(AIOHTTPSession):
         made = socket.socket(*address[:3])
         seconds = self._timeout.sock_read
         if seconds and hasattr(socket, "TCP_USER_TIMEOUT"):
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+            longest = min(int(seconds * 1000), _LONGEST)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, longest)
         return made
 
 
@@ -109,7 +122,8 @@ def is_unsent(error: BaseException) -> TypeGuard[Exception]:
     aiobotocore calls a connection that was reset after that by the same name.
     """
     if isinstance(error, ClientError):
-        return error.operation_name in _FOR_CREDENTIALS and status_of(error) >= 500
+        is_down = status_of(error) >= 500 or code_of(error) in _BUSY
+        return is_down and error.operation_name in _FOR_CREDENTIALS
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
     return isinstance(error, _UNREACHED)

@@ -138,9 +138,6 @@ def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | May
         return Refused(caused(kind(f"{name}: {error}"), error))
     if isinstance(error, UnicodeEncodeError):
         return Refused(caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
-    if isinstance(error, FileNotFoundError):
-        # Of this machine, before anything was sent: of credentials, or of whom to trust. It is no object's.
-        return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
     if isinstance(error, LOST):
         return Maybe(error)
     if isinstance(error, BotoCoreError):

@@ -14,7 +14,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 
 from putifabsent.backends import dynamodb_client, s3_client
-from putifabsent.backends.base import Maybe, TryAgain
+from putifabsent.backends.base import Maybe, Refused, TryAgain
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head
 from tests.servers import server
@@ -240,3 +240,8 @@ def test_without_credentials_nothing_was_sent(outcome_of: Callable[..., object])
     answer: Any = {"Error": {"Code": "InternalFailure"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
     assert isinstance(outcome_of(ClientError(answer, "AssumeRole"), "bucket/name"), TryAgain)
     assert isinstance(outcome_of(ClientError(answer, "PutObject"), "bucket/name"), Maybe)
+    busy: Any = {"Error": {"Code": "Throttling"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    assert isinstance(outcome_of(ClientError(busy, "AssumeRoleWithWebIdentity"), "bucket/name"), TryAgain)
+    missing = outcome_of(FileNotFoundError(errno.ENOENT, "No such file", "/var/run/identity"), "bucket/name")
+    assert isinstance(missing, Refused)
+    assert isinstance(missing.error, PermissionError)

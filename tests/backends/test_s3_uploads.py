@@ -400,6 +400,12 @@ def test_the_user_has_the_last_word_on_the_time_outs(stub: FaultStub) -> None:
     assert waited(S3Store(S3FileSystem(**options), options, deadline=2)) == (7, 9)
 
 
+def test_a_deadline_of_months_is_waited_for(stub: FaultStub) -> None:
+    options = {**stub.storage_options("s3"), "requester_pays": True}  # which only the second client knows
+    store = S3Store(S3FileSystem(**options), options, deadline=1e7)
+    assert isinstance(store.create(NAME, InMemory(b"x"), creation_of(NAME)), Created)
+
+
 def test_a_slow_line_is_no_time_out(stub: FaultStub) -> None:
     """Of the client for small bodies, a limit for all of a request would be one."""
     options = stub.storage_options("s3")
