@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -28,6 +29,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeGuard
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}
@@ -103,12 +105,14 @@ class SingleSend(AIOHTTPSession):
     async def _get_session(self, proxy_url: str | None) -> aiohttp.ClientSession:
         session: aiohttp.ClientSession = await super()._get_session(proxy_url)
         session._retry_connection = False
-        session._request_class = _Request
-        session.connector._socket_factory = self._socket  # type: ignore[union-attr]
+        if session._request_class is not _Request:  # it is made once for all requests
+            session._request_class = _Request
+            connector: Any = session.connector
+            connector._socket_factory = partial(self._socket, connector._socket_factory)
         return session
 
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        made = socket.socket(*address[:3])
+    def _socket(self, given: Callable[..., socket.socket] | None, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3]) if given is None else given(address)
         seconds = self._timeout.sock_read
         if seconds and hasattr(socket, "TCP_USER_TIMEOUT"):
             longest = min(int(seconds * 1000), _LONGEST)
