@@ -20,7 +20,7 @@ def test_who_goes_by_aiohttp_gets_one_that_sends_nothing_twice() -> None:
     extras = dict(re.findall(r"^(\w+) = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
     going = {name for name, needs in extras.items() if re.search(r'"(aiobotocore|aiohttp|s3fs)\b', needs)}
     assert going == {"dynamodb", "s3", "service"}
-    assert all('"aiohttp>=3.11"' in extras[name] for name in going)
+    assert all('"aiohttp>=3.12"' in extras[name] for name in going)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -28,6 +29,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeGuard
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}  # botocore's ``retries``, off
@@ -41,9 +43,18 @@ _FOR_CREDENTIALS = {
     "CreateToken",
     "GetRoleCredentials",
 }
+# With a 400, as the store's own throttling has not.
+_BUSY = {"IDPCommunicationError", "RequestLimitExceeded", "Throttling", "ThrottlingException"}
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
-WRONG = (NoCredentialsError, PartialCredentialsError, ParamValidationError, SSOError, TokenRetrievalError)
+WRONG = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    ParamValidationError,
+    SSOError,
+    TokenRetrievalError,
+    FileNotFoundError,  # of this machine: of credentials, or of whom to trust; it is no object's
+)
 """The request can't be sent at all, now or later."""
 
 LOST = (
@@ -58,6 +69,9 @@ LOST = (
 
 
 _CONTINUE = 1.0  # seconds for a server's word that it wants the body; as botocore's own client has it
+
+_LONGEST = 2**31 - 1
+"""Milliseconds: so many a socket's option can say."""
 
 
 class _Request(aiohttp.ClientRequest):
@@ -88,15 +102,18 @@ class SingleSend(AIOHTTPSession):
     async def _get_session(self, proxy_url: str | None) -> aiohttp.ClientSession:
         session: aiohttp.ClientSession = await super()._get_session(proxy_url)
         session._retry_connection = False
-        session._request_class = _Request
-        session.connector._socket_factory = self._socket  # type: ignore[union-attr]
+        if session._request_class is not _Request:  # it is made once for all requests
+            session._request_class = _Request
+            connector: Any = session.connector
+            connector._socket_factory = partial(self._socket, connector._socket_factory)
         return session
 
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
-        made = socket.socket(*address[:3])
+    def _socket(self, given: Callable[..., socket.socket] | None, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3]) if given is None else given(address)
         seconds = self._timeout.sock_read
         if seconds and hasattr(socket, "TCP_USER_TIMEOUT"):
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(seconds * 1000))
+            longest = min(int(seconds * 1000), _LONGEST)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, longest)
         return made
 
 
@@ -106,7 +123,8 @@ def is_unsent(error: BaseException) -> TypeGuard[Exception]:
     aiobotocore calls a connection that was reset after that by the same name.
     """
     if isinstance(error, ClientError):
-        return error.operation_name in _FOR_CREDENTIALS and status_of(error) >= 500
+        is_down = status_of(error) >= 500 or code_of(error) in _BUSY
+        return is_down and error.operation_name in _FOR_CREDENTIALS
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
     return isinstance(error, _UNREACHED)

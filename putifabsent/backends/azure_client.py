@@ -27,7 +27,7 @@ from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from fsspec.asyn import sync
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain, caused
-from putifabsent.backends.object_store import by_status
+from putifabsent.backends.object_store import SourceGoneError, by_status
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
@@ -185,8 +185,9 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     """
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return _answered(error, error.status_code, name)
-    if isinstance(error, ClientAuthenticationError):
-        # Without an answer: there was no credential to send anything with.
+    is_missing = isinstance(error, FileNotFoundError) and not isinstance(error, SourceGoneError)
+    if isinstance(error, ClientAuthenticationError) or is_missing:
+        # Without an answer: there was no credential to send anything with, or no file of one.
         return Refused(caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), error))
     if isinstance(error, SerializationError) or malformed(error):
         return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
@@ -209,5 +210,7 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
     number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
+    if isinstance(error, ClientAuthenticationError):
+        number = errno.EACCES  # whoever gives tokens may answer 404, too: of an identity, not of a blob
     lines = str(error).splitlines()
     return Refused(caused(OSError(number, f"{code}: {lines[0]}" if lines else code, name), error))

@@ -281,13 +281,13 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
                 await self._sender.call("delete_object", **where)
                 return Deleted()
             seen = await self._seen(where)
-            await self._sender.call("delete_object", **where, VersionId=version)
+            await self._deleted(where, version)
             token = seen.token if seen is not None and seen.version == version else None
             while token is not None and (seen := await self._seen(where)) is not None:
                 if seen.token != token or seen.version in (None, version):
                     break
                 version = seen.version
-                await self._sender.call("delete_object", **where, VersionId=version)
+                await self._deleted(where, version)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return deleting(outcome_of(error, name), error)
         return Deleted()
@@ -413,6 +413,10 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         await staged.upload.abort(self._sender)
 
     discard = blocking_twin(discard_async)
+
+    async def _deleted(self, where: Mapping[str, str], version: str) -> None:
+        # Not by the caller, who does not know any more whose copies are looked for.
+        await again(lambda: self._sender.call("delete_object", **where, VersionId=version))
 
     async def _seen(self, where: Mapping[str, str]) -> Holder | None:
         """Say who holds a key; None: nobody, or one may not know."""

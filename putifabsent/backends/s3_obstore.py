@@ -256,8 +256,11 @@ class FastBucket:
             raise
 
     def _known(self, error: Exception) -> Exception:
-        """Return what kept a request from being signed, of which obstore says only that it did."""
-        return self._unsigned if self._unsigned is not None and _NOT_SIGNED in str(error) else error
+        """Return what kept a request from being signed, if botocore says so: obstore tells only that it did.
+
+        A file that is not there is not the object.
+        """
+        return self._unsigned if isinstance(self._unsigned, _BOTO) and _NOT_SIGNED in str(error) else error
 
     def _put(self, key: str, name: str, body: Body, creation: Creation, mode: _Mode) -> CreateOutcome:
         data = read_whole(body)
@@ -457,7 +460,7 @@ class Buckets:
         except BaseException as error:
             self._buckets.pop(bucket, None)
             # The other client meets these, too, and says so with the name. The next request may not.
-            if not isinstance(error, _BOTO):
+            if not isinstance(error, (*_BOTO, FileNotFoundError)):
                 raise
 
     async def _made(self, bucket: str) -> FastBucket | None:

@@ -107,7 +107,9 @@ def _is_action(action: Any) -> bool:
     if not isinstance(action, dict) or not all(isinstance(of, dict) for of in action.values() if of):
         return False
     files = (of for kind in ("add", "remove") if (of := action.get(kind)))
-    return all(isinstance(of.get("path"), str) for of in files)
+    return all(
+        isinstance(of.get("path"), str) and isinstance(of.get("deletionVector") or {}, dict) for of in files
+    )
 
 
 def parsed(

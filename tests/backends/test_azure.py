@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from typing import TYPE_CHECKING, ClassVar
@@ -178,6 +179,20 @@ def test_without_a_token_nothing_was_sent() -> None:
     answer = Mock(status_code=503, headers={}, content_type=None)
     failure = ClientAuthenticationError("the identity service is down", response=answer)
     assert isinstance(outcome_of(failure, NAME), TryAgain)
+
+
+def test_an_identity_that_is_not_there_is_no_blob() -> None:
+    answer = Mock(status_code=404, headers={}, content_type=None)
+    outcome = outcome_of(ClientAuthenticationError("identity not found", response=answer), NAME)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, PermissionError)
+
+
+def test_a_file_of_credentials_that_is_missing_is_no_blob() -> None:
+    """As a workload's identity, which a cluster renews."""
+    outcome = outcome_of(FileNotFoundError(errno.ENOENT, "No such file", "/var/run/identity"), NAME)
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, PermissionError)
 
 
 def test_an_answer_that_breaks_off_is_lost() -> None:

@@ -9,11 +9,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from putifabsent.backends import s3_upload
-from putifabsent.backends.base import Created, Listed, Refused, TryAgain
+from putifabsent.backends.base import Created, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
-from putifabsent.shim.requests import Create, Delete, Get, Head, List, Stage
+from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put, Stage
 from putifabsent.testing import (
     Around,
     Ask,
@@ -199,6 +199,20 @@ class OnTheStub(PublishTests, StoreTests):
     @pytest.fixture
     def folder(self) -> str:
         return f"bucket/{uuid.uuid4().hex}"
+
+    def test_a_deletion_whose_answer_was_lost_removes_each_copy(
+        self, ask: Ask, stub: FaultStub, around: Around, folder: str
+    ) -> None:
+        source, name = f"{folder}/source", f"{folder}/name"
+        creation = creation_of(source)
+        ask(Put(source, InMemory(b"x"), creation))
+        for _ in range(2):
+            ask(Publish(source, name, creation))
+        version = held(ask, name).version
+        stub.script(Op.DELETE, Fault.DROP_AFTER_APPLY)
+        while isinstance(ask(Delete(name, version)), Maybe):
+            """Who was told nothing asks again."""
+        assert around.read(name) is None
 
     @pytest.mark.parametrize(
         "key", ["/lead", "trail/", "two//slashes", "/", "//", "./a", "a/../b", "..", "ü/日"]

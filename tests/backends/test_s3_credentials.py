@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import fsspec
 import pytest
+from aiobotocore.credentials import AioCredentials
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 
 from putifabsent.backends import dynamodb_client, s3_client
-from putifabsent.backends.base import Maybe, TryAgain
+from putifabsent.backends.base import Maybe, Refused, TryAgain
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import Head
 from tests.servers import server
 from tests.stub import FaultStub
 from tests.vouching import vouch
@@ -211,8 +215,33 @@ def test_whose_login_has_ended_is_refused(store: FaultStub, monkeypatch: pytest.
     assert store.requests == []
 
 
+@pytest.mark.parametrize(
+    ("fast", "asked"),
+    [(True, Credentials), (True, AioCredentials), (False, AioCredentials)],
+    ids=["fast", "before it is fast", "s3fs"],
+)
+def test_a_file_of_credentials_that_is_missing_is_not_the_name(
+    fast: bool, asked: type, store: FaultStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    by_the_environment(monkeypatch)
+    fs = mounted(store, deadline=0.1, **({} if fast else {"requester_pays": True}))
+    # As of a web identity, which a cluster renews; or what runs to get them.
+    gone = FileNotFoundError(errno.ENOENT, "No such file or directory", str(tmp_path / "identity"))
+    fails = AsyncMock if asked is AioCredentials else Mock
+    monkeypatch.setattr(asked, "get_frozen_credentials", fails(side_effect=gone))
+    with pytest.raises(OSError, match="identity") as raised:
+        fs.perform(read(Head(ENTRY.format(0))))
+    assert not isinstance(raised.value, FileNotFoundError)
+    assert store.requests == []
+
+
 @pytest.mark.parametrize("outcome_of", [s3_client.outcome_of, dynamodb_client.outcome_of])
 def test_without_credentials_nothing_was_sent(outcome_of: Callable[..., object]) -> None:
     answer: Any = {"Error": {"Code": "InternalFailure"}, "ResponseMetadata": {"HTTPStatusCode": 500}}
     assert isinstance(outcome_of(ClientError(answer, "AssumeRole"), "bucket/name"), TryAgain)
     assert isinstance(outcome_of(ClientError(answer, "PutObject"), "bucket/name"), Maybe)
+    busy: Any = {"Error": {"Code": "Throttling"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    assert isinstance(outcome_of(ClientError(busy, "AssumeRoleWithWebIdentity"), "bucket/name"), TryAgain)
+    missing = outcome_of(FileNotFoundError(errno.ENOENT, "No such file", "/var/run/identity"), "bucket/name")
+    assert isinstance(missing, Refused)
+    assert isinstance(missing.error, PermissionError)

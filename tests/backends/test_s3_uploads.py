@@ -400,6 +400,28 @@ def test_the_user_has_the_last_word_on_the_time_outs(stub: FaultStub) -> None:
     assert waited(S3Store(S3FileSystem(**options), options, deadline=2)) == (7, 9)
 
 
+def test_a_deadline_of_months_is_waited_for(stub: FaultStub) -> None:
+    options = {**stub.storage_options("s3"), "requester_pays": True}  # which only the second client knows
+    store = S3Store(S3FileSystem(**options), options, deadline=1e7)
+    assert isinstance(store.create(NAME, InMemory(b"x"), creation_of(NAME)), Created)
+
+
+def test_the_user_s_sockets_are_taken(stub: FaultStub) -> None:
+    """As some are made to be kept alive."""
+    made: list[object] = []
+
+    def make(address: tuple[Any, ...]) -> socket.socket:
+        made.append(address)
+        return socket.socket(*address[:3])
+
+    own = {"requester_pays": True, "config_kwargs": {"connector_args": {"socket_factory": make}}}
+    options = {**stub.storage_options("s3"), **own}
+    store = S3Store(S3FileSystem(**options), options, deadline=2)
+    for number in range(2):
+        store.create(f"{NAME}{number}", InMemory(b"x"), creation_of(NAME))
+    assert len(made) == 1
+
+
 def test_a_slow_line_is_no_time_out(stub: FaultStub) -> None:
     """Of the client for small bodies, a limit for all of a request would be one."""
     options = stub.storage_options("s3")

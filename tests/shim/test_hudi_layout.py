@@ -23,6 +23,7 @@ PATH = "t/.hoodie/hoodie.properties"
         (r"a={\"b\"\:\"c\=d\"}", ("a", '{"b":"c=d"}')),
         (r"a\:b=c", ("a:b", "c")),
         (r"a=t\u00E4\u4e2d", ("a", "tä中")),
+        (r"a=\uD83D\uDE00\uD83D", ("a", "😀\ufffd")),
     ],
 )
 def test_properties_are_read_as_java_writes_them(line: str, pair: tuple[str, str]) -> None:
@@ -40,6 +41,7 @@ def test_properties_are_whole_if_their_checksum_and_their_last_line_are() -> Non
     assert is_whole(WHOLE)
     assert not is_whole(WHOLE.replace(b"name=t", b"name=other"))
     assert not is_whole(b"hoodie.table.name=t\n")
+    assert not is_whole(b"hoodie.table.name=\\uD83D\n")
     after_the_names = WHOLE.index(b"hoodie.timeline.path") + 1
     assert [cut for cut in range(after_the_names, len(WHOLE)) if is_whole(WHOLE[:cut])] == []
 

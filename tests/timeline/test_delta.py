@@ -82,7 +82,7 @@ def test_actions_that_are_null_don_t_count(place: Place) -> None:
     "torn",
     [
         *("", "\n", '{"add"', '{"commitInfo": {}}\n{"add', "[]", '{"commitInfo": 3}', '{"add": "f"}'),
-        *('{"add": {"size": 1}}', '{"remove": {"path": 3}}'),
+        *('{"add": {"size": 1}}', '{"remove": {"path": 3}}', '{"add": {"path": "f", "deletionVector": "u"}}'),
     ],
 )
 def test_a_torn_commit_is_a_problem_and_the_others_are_read(place: Place, torn: str) -> None:

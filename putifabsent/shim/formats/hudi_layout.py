@@ -50,7 +50,7 @@ READ_IN_TURN = (*PROPERTIES, PROPERTIES[0])
 _FIRST_IN_LEVELS = 8
 _IN_LEVELS = "/.hoodie/timeline"
 _PAIR = re.compile(r"\s*(?P<key>(?:[^\\=:\s]|\\.)+)\s*[=:]?\s*(?P<value>.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>.))", re.DOTALL)
+_ESCAPE = re.compile(r"(?P<codes>(?:\\u[0-9a-fA-F]{4})+)|\\(?P<plain>.)", re.DOTALL)
 
 
 class Layout(NamedTuple):
@@ -80,7 +80,10 @@ def parsed(properties: bytes) -> dict[str, str]:
 
 
 def _meant(escape: re.Match[str]) -> str:
-    return chr(int(escape["code"], 16)) if escape["code"] else escape["plain"]
+    if escape["plain"]:
+        return escape["plain"]
+    # Java's characters have 16 bits: one beyond them is two.
+    return bytes.fromhex(escape["codes"].replace("\\u", "")).decode("utf-16-be", errors="replace")
 
 
 def is_whole(properties: bytes) -> bool:
