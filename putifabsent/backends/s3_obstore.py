@@ -313,8 +313,14 @@ class FastBucket:
         return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
 
 
+TAKEN = {"ContentType": "Content-Type"}
+"""The parameters of a put that are taken here, as obstore has them."""
+
+
 def _attributes(creation: Creation) -> dict[str, Any]:
     marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+    for key, value in creation.extra.items():
+        marks[TAKEN[key]] = value
     return {"attributes": marks, "use_multipart": False}
 
 

@@ -238,7 +238,7 @@ def lossy(patient: Any, stub: FaultStub) -> Any:
 
 CREATIONS: dict[str, tuple[Op, Callable[[Any], Awaitable[Any]]]] = {
     "put by obstore": (Op.PUT, lambda fs: fs._pipe_file(STUB_NAME, BODY)),
-    "put by aiobotocore": (Op.PUT, lambda fs: fs._pipe_file(STUB_NAME, BODY, ContentType="text/x")),
+    "put by aiobotocore": (Op.PUT, lambda fs: fs._pipe_file(STUB_NAME, BODY, CacheControl="no-store")),
     "multipart": (Op.COMPLETE, lambda fs: fs._pipe_file(STUB_NAME, BODY * 4)),
     "rename": (Op.PUT, lambda fs: fs._mv_file("bucket/t/small", STUB_NAME)),
     "large rename": (Op.COMPLETE, lambda fs: fs._mv_file("bucket/t/large", STUB_NAME)),

@@ -233,7 +233,7 @@ def test_a_name_too_long_for_the_disk_is_told(local: Ground, write: Way) -> None
 
 S3_WAYS: dict[str, Way] = {
     **WAYS,
-    "by the other client": lambda fs, name: fs.pipe_file(name, BODY, mode="create", ContentType="text/x"),
+    "by the other client": lambda fs, name: fs.pipe_file(name, BODY, mode="create", CacheControl="no-store"),
     "large": lambda fs, name: fs.pipe_file(name, BODY * 2**18, mode="create"),
 }
 SOURCES: dict[str, Way] = {
