@@ -37,6 +37,7 @@ SPARK41_JARS := tools/spark41/target/jars/.stamp
 SPARK4_JARS := tools/spark4/target/jars/.stamp
 FLINK120_JARS := tools/flink120/target/jars/.stamp
 FLINK21_JARS := tools/flink21/target/jars/.stamp
+DOCS_SCRIPTS := .cache/docs_scripts/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
 # Processes that run tests side by side: one more than two cores, for tests wait for servers.
@@ -131,13 +132,14 @@ format: $(DEV) ## let ruff set the layout, and write what the code itself knows:
 	$(BIN)/python docs/tables.py
 	$(BIN)/python hadoop/errors.py
 
-.cache/docs_scripts: tools/docs_scripts.sh
-	$< $@ && touch $@
+$(DOCS_SCRIPTS): tools/docs_scripts.sh
+	$< $(@D)
+	touch $@
 
 .PHONY: docs
-docs: $(DEV) .cache/docs_scripts ## build the documentation into site/
+docs: $(DEV) $(DOCS_SCRIPTS) ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	cp -r .cache/docs_scripts site/scripts
+	install -D --mode 644 --target-directory site/scripts .cache/docs_scripts/*.js
 	! grep -rlE "src=.https?://" site --include="*.html" # no page asks another host
 
 .PHONY: bench
@@ -287,5 +289,5 @@ release: $(DEV) ## build what a release consists of into dist/: wheel, sdist, SB
 
 .PHONY: clean
 clean: ## remove what was made, but for the servers
-	rm -rf .venv .venv-browser .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 .venv-flink120 .venv-flink21 $(JAR) hadoop/target tools/*/target site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-browser .venv-paimon .venv-peers .venv-peers-older .venv-spark35 .venv-spark41 .venv-spark4 .venv-flink120 .venv-flink21 $(JAR) hadoop/target tools/*/target site build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -12,7 +12,8 @@ python=${PYTHON:-python3}
     echo "putifabsent needs Python 3.10 or newer; $python is $("$python" --version). Say which: make PYTHON=python3.12" >&2
     exit 1
 }
-[[ -x $environment/bin/python ]] || "$python" -m venv "$environment"
+# One whose making was interrupted has a Python, and no pip.
+"$environment/bin/python" -m pip --version &>/dev/null || "$python" -m venv "$environment"
 "$environment/bin/python" -m pip --quiet install --require-hashes --requirement "$root/locks/uv.txt"
 
 settings=$("$environment/bin/python" -m pip config list)

@@ -53,6 +53,9 @@ CODES: dict[str, Meaning] = {
 _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 
 
+_CONDITIONS = {"IfMatch", "IfNoneMatch"}
+
+
 class Sender:
     """Sends single S3 requests with the wrapped filesystem's options, session and extra parameters."""
 
@@ -101,6 +104,10 @@ class Sender:
         send = getattr(await self.client(parameters.get("Bucket")), method)
         # s3fs adds who pays to every request only since 2026.
         with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
+        # s3fs leaves out what this botocore does not know, and a request without its condition overwrites.
+        if left_out := (parameters.keys() & _CONDITIONS) - with_payer.keys():
+            what = ", ".join(sorted(left_out))
+            raise ConfigError(f"this botocore knows no {what} of {method}: pip install -U 'putifabsent[s3]'")
         wanted = {key: value for key, value in with_payer.items() if key not in without}
         answer: dict[str, Any] = await send(**wanted)
         return answer

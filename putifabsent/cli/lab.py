@@ -26,7 +26,7 @@ from putifabsent.cli.arguments import (
     parse_options,
     require_pyspark,
 )
-from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_table, write
+from putifabsent.cli.screen import Exit, Screen, answering, check_file, empty_table, write
 from putifabsent.errors import ConfigError
 from putifabsent.lab.demo import Race
 from putifabsent.lab.demo import run as race
@@ -149,7 +149,7 @@ def simulate(  # noqa: PLR0913 - one an option
     with answering(as_json=as_json) as screen:
         from putifabsent.lab.simulate import experiment, noise
 
-        check_ending("--report", report, ".html")
+        check_file("--report", report, ".html")
         theirs: Sequence[Published] = experiment.published() if published else ()
         if published + (file is not None) + bool(writers or interval) != 1:
             raise ConfigError("say what to simulate: --writers and --interval, or --file, or --published")
@@ -319,7 +319,7 @@ def stress(  # noqa: PLR0913 - one an option
         from putifabsent.lab.stress.pool import FAULTS, Stress
         from putifabsent.lab.stress.writers import WORKLOADS
 
-        check_ending("--report", report, ".html")
+        check_file("--report", report, ".html")
         unknown = sorted(set(without or ()) - set(FAULTS))
         if unknown:
             raise ConfigError(f"--without {unknown[0]}: the faults are {', '.join(FAULTS)}")

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from putifabsent.backends.base import Found
+from putifabsent.backends.base import Absent, Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, answering, empty_table
 from putifabsent.shim.names import Name
@@ -175,7 +175,9 @@ def put(
             fs.put_file(file, path, mode="create")
             seen = fs.backend.head(path)
         token = version = None
-        shown = [f"created {url}; it has been removed or replaced since"]
+        is_read = isinstance(seen, (Absent, Found))
+        since = "it has been removed or replaced since" if is_read else "what is there now can't be read"
+        shown = [f"created {url}; {since}"]
         if isinstance(seen, Found) and seen.holder.writer == fs.writer:
             token, version = creation_of(seen.holder.token or ""), seen.holder.version
             shown = [f"created {url}", f"  token    {token}", f"  version  {version or 'the store has none'}"]

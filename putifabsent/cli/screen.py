@@ -301,13 +301,23 @@ def _fields(holder: Holder | None) -> dict[str, object] | None:
     return {**asdict(holder), **times}
 
 
-def check_ending(option: str, file: Path | None, ending: str) -> None:
-    """Refuse a file whose name promises something else than what is going to be written."""
-    if file is not None and file.suffix.lower() != ending:
+def check_file(option: str, file: Path | None, ending: str) -> None:
+    """Refuse, before anything is done, a file that can't be written, or whose name promises something else.
+
+    Its folder is made, if it is not there.
+    """
+    if file is None:
+        return
+    if file.suffix.lower() != ending:
         raise ConfigError(f"{option} {file}: what it writes is {ending}, say {file.with_suffix(ending)}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{option} {file}: {sentence_of(error)}") from error
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise ConfigError(f"{option} {file}: this user may not write there")
 
 
 def write(file: Path, text: str) -> None:
-    """Write a report, in a folder that may have to be made."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """Write a report."""
     file.write_text(text, encoding="utf-8")

@@ -19,7 +19,7 @@ from putifabsent.backends.probe import probe as race
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, a_file, guarded_address, mount, mounting
-from putifabsent.cli.screen import Exit, answering, check_ending, empty_table, write
+from putifabsent.cli.screen import Exit, answering, check_file, empty_table, write
 from putifabsent.doctor import Check, examine
 from putifabsent.doctor import Verdict as Health
 from putifabsent.errors import ConfigError
@@ -109,7 +109,7 @@ def probe(
     operation is unsafe.
     """
     with answering(as_json=as_json) as screen:
-        check_ending("--report", report, ".md")
+        check_file("--report", report, ".md")
         fs, folder = mount(url, option, endpoint_url, connections=creates)
         chosen = [one.value for one in operation] if operation else None
         with screen.progress() as progress:

@@ -28,7 +28,7 @@ from putifabsent.cli.arguments import (
     mounted,
     require_pyspark,
 )
-from putifabsent.cli.screen import Exit, Screen, answering, check_ending, empty_table, write
+from putifabsent.cli.screen import Exit, Screen, answering, check_file, empty_table, write
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def inspect(  # noqa: PLR0913 - one an option
     alone don't prove that. Of a folder of tables each is looked at, and has a line.
     """
     with answering(as_json=as_json):
-        check_ending("--plot", plot, ".svg")
-        check_ending("--report", report, ".html")
+        check_file("--plot", plot, ".svg")
+        check_file("--report", report, ".html")
         if master is not None:
             require_pyspark()
     with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):

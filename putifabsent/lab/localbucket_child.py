@@ -1,14 +1,16 @@
 """The process that :class:`putifabsent.lab.servers.LocalBucket` starts.
 
 It runs PyPI's ``localbucket`` on a socket that its parent has opened (the server's own backlog of 5
-drops connections in a race), and ends when its standard input does. What the server lacks of S3 and
-clients of it need is added here; how a create is decided, and everything else, is its own code.
+drops connections in a race). When its standard input ends, it ends, and removes its folder, which nobody
+else is left to do. What the server lacks of S3 and clients of it need is added here; how a create is
+decided, and everything else, is its own code.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -219,22 +221,23 @@ def _inode(file: IO[bytes]) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-def _end_with_the_parent() -> None:
+def _end_with_the_parent(folder: str) -> None:
     while sys.stdin.buffer.read(1024):
         pass
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
 def main() -> None:
     """Serve until ended, or until the parent is gone."""
-    # The descriptor of a listening socket, the folder that holds the buckets, and whether to add nothing.
-    listening, data, *as_published = sys.argv[1:]
+    # The descriptor of a listening socket, a temporary folder with `data` in it, and whether to add nothing.
+    listening, folder, *as_published = sys.argv[1:]
     handler = PublishedHandler if as_published else Handler
-    handler.data_root = Path(data).resolve()
+    handler.data_root = Path(folder, "data").resolve()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=False)
     server.socket.close()
     server.socket = socket.socket(fileno=int(listening))
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    threading.Thread(target=_end_with_the_parent, args=[folder], daemon=True).start()
     server.serve_forever()
 
 

@@ -106,7 +106,7 @@ class LocalBucket:
         with self._output.open("wb") as output:
             child = [sys.executable, "-m", "putifabsent.lab.localbucket_child"]
             return subprocess.Popen(  # noqa: S603 - our own module, by the interpreter that runs this
-                [*child, str(listening), str(self.folder), *flags],
+                [*child, str(listening), str(folder), *flags],
                 # The child reads its standard input and ends at its end: when this process is gone.
                 stdin=subprocess.PIPE,
                 stdout=output,

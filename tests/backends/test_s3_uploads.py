@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fsspec.asyn import sync
 from s3fs import S3FileSystem
+from s3fs.utils import ParamKwargsHelper
 
 from putifabsent.backends import aws_session, s3_upload
 from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, Staged, TryAgain
@@ -107,6 +108,17 @@ def test_a_version_is_pinned_by_its_name() -> None:
         assert isinstance(store.complete(stage_copy(store)), Created)
         assert stub.objects["bucket", "t/name"].data == b"1" * 3 * PART
         assert stub.ops.count(Op.HEAD) == 1
+
+
+def test_a_condition_that_an_older_botocore_does_not_know_is_not_left_out(
+    stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.put("bucket", "t/source", b"mine")
+    stub.put("bucket", "t/name", b"another's")
+    of_a_copy = {"Bucket", "Key", "CopySource", "Metadata", "MetadataDirective"}
+    monkeypatch.setitem(ParamKwargsHelper._kwarg_cache, "CopyObject", of_a_copy)
+    assert isinstance(store.copy(SOURCE, NAME, creation_of(NAME)), Refused)
+    assert stub.objects["bucket", "t/name"].data == b"another's"
 
 
 # --- answers that say nothing

@@ -252,6 +252,14 @@ def test_a_creation_that_was_removed_at_once_gets_no_others_token(
     assert _json(_run("put", file, "memory://plain/name", "--json"))["token"] is None
 
 
+def test_a_creation_that_may_not_be_read_is_not_called_removed(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryStore, "head", lambda *_: Refused(PermissionError("may not be read")))
+    result = _run("put", file, "memory://plain/name")
+    assert result.stdout == "created memory://plain/name; what is there now can't be read\n"
+
+
 def test_a_refusal_exits_with_4(file: str) -> None:
     _run("put", file, "memory://plain/name")
     result = _run("put", file, "memory://plain/name/below")

@@ -115,6 +115,14 @@ def test_it_exits_with_4_if_nothing_was_tried(tmp_path: Path) -> None:
     )
 
 
+def test_a_report_that_could_not_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    came = run(tmp_path, *SHORT, "--report", tmp_path / "file" / "report.html", "--json")
+    assert came.exit_code == 2
+    assert str(tmp_path / "file") in json_of(came)["message"]
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from random import Random
 from typing import Any
 
@@ -25,6 +28,20 @@ def test_another_seed_gives_others() -> None:
 
 def test_two_processes_give_what_one_gives() -> None:
     assert simulate(EXPERIMENTS, RUNS, processes=2) == simulate(EXPERIMENTS, RUNS)
+
+
+_KILLED = """
+import os, signal
+from putifabsent.lab.simulate import Experiment, simulate
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+simulate([Experiment(2, 300, 15, 60_000)], 1_100, processes=2, progress=kill)
+"""
+
+
+def test_processes_end_with_the_one_that_shares_the_work_out() -> None:
+    # Its standard output ends with the last process that has it.
+    done = subprocess.run([sys.executable, "-c", _KILLED], stdout=subprocess.PIPE, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
 
 
 def test_a_cell_is_the_same_alone_and_among_others() -> None:

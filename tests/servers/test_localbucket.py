@@ -7,8 +7,11 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +21,11 @@ from botocore.exceptions import ClientError
 from putifabsent.errors import ConfigError
 from putifabsent.lab.localbucket_child import Handler, PublishedHandler
 from putifabsent.lab.servers import LocalBucket
+from tests.faults.failover import until
 from tests.servers import LocalBucketServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _WRITERS = 64
 _NAMES = 5
@@ -206,6 +209,24 @@ def test_its_folder_goes_with_it() -> None:
         assert (folder / server.bucket).is_dir()
     assert not folder.exists()
     assert not folder.parent.exists()
+
+
+def test_its_folder_goes_with_whoever_started_it(tmp_path: Path) -> None:
+    starter = (
+        f"import os; from {LocalBucket.__module__} import LocalBucket\n"
+        "server = LocalBucket().start(); print(server.folder.parent, flush=True); os._exit(9)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", starter],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path
+    until(lambda: not folder.exists(), otherwise="the folder was left")
 
 
 def test_a_server_that_does_not_come_up_shows_what_it_printed(

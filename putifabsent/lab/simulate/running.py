@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -124,7 +126,16 @@ def _know(plan: Plan) -> None:
     """Begin a process of the pool: the plan comes once, and not with each share."""
     # An interrupt goes to all processes of a terminal: the first one alone is to hear it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_first, daemon=True).start()
     _known.append(plan)
+
+
+def _end_with_the_first() -> None:
+    """End when the first process is gone: the pool's own pipes are open in all others, and don't say so."""
+    first = multiprocessing.parent_process()
+    if first is not None:
+        first.join()
+        os._exit(1)
 
 
 def _tallied(share: int) -> Tally:
