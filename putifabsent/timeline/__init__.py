@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.hudi_steps import Fault, Finding, State
 from putifabsent.shim.formats.iceberg import is_metadata
 from putifabsent.timeline.delta import DeltaTimeline
 from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, of_a_bucket
-from putifabsent.timeline.hudi import Fault, Finding, HudiTimeline, check_steps
+from putifabsent.timeline.hudi import HudiTimeline, check_steps
 from putifabsent.timeline.hudi_history import Manifest
 from putifabsent.timeline.iceberg import IcebergTimeline
 from putifabsent.timeline.paimon import PaimonTimeline
@@ -32,7 +33,6 @@ from putifabsent.timeline.records import (
     Order,
     Raw,
     Snapshot,
-    State,
     StateFile,
 )
 

@@ -19,7 +19,7 @@ from putifabsent.shim.formats.hudi_layout import (
     layout_of,
     that_counts,
 )
-from putifabsent.shim.formats.hudi_steps import Fault, Finding, Seen, State, check
+from putifabsent.shim.formats.hudi_steps import Finding, Seen, State, check
 from putifabsent.timeline import hudi_archive, hudi_history
 from putifabsent.timeline.files import (
     Problem,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline.hudi_history import Manifest
     from putifabsent.timeline.parts import HistoryFile, Part, Whole
     from putifabsent.timeline.records import Order
-
-__all__ = ["Fault", "Finding", "HudiTimeline", "active_instants", "check_steps", "seen_in"]
 
 
 class HudiTimeline(Timeline[Instant]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import archive_in, completed_as
 from putifabsent.shim.formats.hudi_files import blocks
+from putifabsent.shim.formats.hudi_steps import State
 from putifabsent.timeline.files import (
     Problem,
     Problems,
@@ -20,7 +21,7 @@ from putifabsent.timeline.files import (
     read,
     report,
 )
-from putifabsent.timeline.records import Content, Details, Instant, State
+from putifabsent.timeline.records import Content, Details, Instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

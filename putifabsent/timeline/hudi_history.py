@@ -12,9 +12,10 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import history_in, manifest_in
+from putifabsent.shim.formats.hudi_steps import State
 from putifabsent.timeline.files import Problem, Problems, Trouble, arrow, below, listed, report, report_all
 from putifabsent.timeline.parts import HistoryFile, Span
-from putifabsent.timeline.records import Instant, Raw, State
+from putifabsent.timeline.records import Instant, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

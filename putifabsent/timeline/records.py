@@ -15,24 +15,21 @@ from putifabsent.shim.formats.hudi_steps import State
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "Commit",
-    "Content",
-    "Details",
-    "IcebergSnapshot",
-    "Instant",
-    "Order",
-    "Raw",
-    "Snapshot",
-    "State",
-    "StateFile",
-]
-
 Order: TypeAlias = Literal["requested", "completed"]
 """By when they began, or by when they were completed; what isn't completed comes last then."""
 
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 _TO_SECONDS, _TO_MILLISECONDS = 14, 17
+_KINDS = {
+    **dict.fromkeys(("id", "identifier", "number", "parent", "read", "schema"), "int64"),
+    **dict.fromkeys(("archived", "current", "stamped"), "bool"),
+    "committed": "utc",
+}
+
+
+def _columns(*names: str) -> tuple[tuple[str, str], ...]:
+    """Return columns with what is in them: of all others, text."""
+    return tuple((name, _KINDS.get(name, "string")) for name in names)
 
 
 class StateFile(NamedTuple):
@@ -112,16 +109,8 @@ class Instant:
         What the same file says about it, where that was requested: table version 6 keeps it decoded.
     """
 
-    COLUMNS = (
-        ("time", "string"),
-        ("salt", "string"),
-        ("action", "string"),
-        ("began", "string"),
-        ("state", "string"),
-        ("completion", "string"),
-        ("stamped", "bool"),
-        ("archived", "bool"),
-        ("path", "string"),
+    COLUMNS = _columns(
+        "time", "salt", "action", "began", "state", "completion", "stamped", "archived", "path"
     )
 
     time: str
@@ -233,16 +222,7 @@ class Snapshot(_Created):
         Whether it is a changelog.
     """
 
-    COLUMNS = (
-        ("number", "int64"),
-        ("action", "string"),
-        ("user", "string"),
-        ("identifier", "int64"),
-        ("committed", "utc"),
-        ("schema", "int64"),
-        ("archived", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = _columns("number", "action", "user", "identifier", "committed", "schema", "archived", "path")
 
     number: int
     action: str
@@ -276,14 +256,7 @@ class Commit(_Created):
         What its ``commitInfo`` says.
     """
 
-    COLUMNS = (
-        ("number", "int64"),
-        ("action", "string"),
-        ("committed", "utc"),
-        ("read", "int64"),
-        ("transaction", "string"),
-        ("path", "string"),
-    )
+    COLUMNS = _columns("number", "action", "committed", "read", "transaction", "path")
 
     number: int
     action: str
@@ -317,15 +290,7 @@ class IcebergSnapshot(_Created):
         All that the metadata say of it.
     """
 
-    COLUMNS = (
-        ("number", "int64"),
-        ("id", "int64"),
-        ("parent", "int64"),
-        ("action", "string"),
-        ("committed", "utc"),
-        ("current", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = _columns("number", "id", "parent", "action", "committed", "current", "path")
 
     id: int
     parent: int | None
