@@ -39,7 +39,7 @@ import re
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless, number_by
+from putifabsent.shim.names import Enforced, Name, Role, Series, nameless, number_by
 
 FORMAT = "hudi"
 ACTIONS = (
@@ -212,7 +212,7 @@ def _is_slice(last: str) -> bool:
 
 _FILE_ID = "b5068208-e1a4-11e6-bf01-fe55135034f3-0"
 
-_TABLE = (
+RULES = (
     (".hoodie/timeline/<T>.<action>.requested", Role.INSTANT, True, "T (of a savepoint: the name)",
      "bucket/t/.hoodie/timeline/20260101120000000.commit.requested",
      "table version 8 and later; a command may overwrite a compaction's: see below"),
@@ -239,8 +239,6 @@ _TABLE = (
     (".hoodie/hoodie.properties, .aux/, .schema/ and the rest", Role.OTHER, False, "the name",
      "bucket/t/.hoodie/hoodie.properties", "are overwritten"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     (

@@ -38,7 +38,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
+from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,7 +104,7 @@ def _evidence(path: str, root: str, table: str, kind: str) -> tuple[str, ...]:
     return tuple(schema for schema in schemas if schema != path) or (f"{root}/snapshot",)
 
 
-_TABLE = (
+RULES = (
     ("snapshot/snapshot-<N>", Role.SNAPSHOT, True, "the name",
      "bucket/warehouse/db.db/t/snapshot/snapshot-3",
      "with schema/schema-0 in the table; commands may overwrite it: see below"),
@@ -122,8 +122,6 @@ _TABLE = (
     ("snapshot/LATEST, EARLIEST; changelog/LATEST, EARLIEST", Role.POINTER, False, "the name",
      "bucket/warehouse/db.db/t/snapshot/LATEST", "are overwritten"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     ("snapshot/snapshot-*", "schema/schema-*"),
