@@ -53,7 +53,7 @@ class Counts(NamedTuple):
                 pauses += 1
             elif not isinstance(request, (Now, Since)):
                 for each in request if isinstance(request, Both) else (request,):
-                    kind = kind_of(type(each))
+                    kind = kind_of(type(each).__name__)
                     kinds[kind] = kinds.get(kind, 0) + 1
             if (round_ := _round(request)) is not None:
                 rounds.add(round_)

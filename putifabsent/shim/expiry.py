@@ -49,12 +49,8 @@ def check_win(
 
     Without ``may_withdraw`` a creation that does not count is not removed: who only asks may not.
 
-    Raises
-    ------
-    NameTaken
-        Another creation had the identity before, or the number has expired; mine has been removed again.
-    OutcomeUnknown
-        It can't be known; nothing has been removed.
+    ``NameTaken``: another creation had the identity before, or the number has expired; mine has been removed
+    again. ``OutcomeUnknown``: it can't be known; nothing has been removed.
     """
     if name.aliases:
         yield from _check_aliases(name, token, may_withdraw=may_withdraw and not lost)

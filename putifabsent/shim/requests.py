@@ -236,13 +236,13 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @cache
-def kind_of(request: type) -> str:
-    """Return what a request is called where it is counted: ``head``, ``stage_copy``, ``write_claim``."""
-    return _WORDS.sub("_", request.__name__).lower()
+def kind_of(request: str) -> str:
+    """Return what a class of requests is called where it is counted: ``stage_copy``, ``write_claim``."""
+    return _WORDS.sub("_", request).lower()
 
 
 _OF_THE_STORE: dict[type, str] = {
-    each: kind_of(each)
+    each: kind_of(each.__name__)
     for each in (
         *(Create, Copy, Stage, StageCopy, Complete, Discard),
         *(Head, Get, List, Walk, Delete, Put, Publish),
@@ -251,7 +251,7 @@ _OF_THE_STORE: dict[type, str] = {
 """Which method of a store each calls, with all its fields; asynchronously, that method's twin."""
 
 _OF_ITS_FIRST: dict[type, str] = {
-    each: kind_of(each).partition("_")[0]
+    each: kind_of(each.__name__).partition("_")[0]
     for each in (ReadClaim, WriteClaim, ForgetClaim, ListClaims, SweepClaims, Acquire, Release, Advance)
 }
 """The same of those that call their first field, with all others."""

@@ -17,14 +17,12 @@ A path is relative to the table's root, percent-encoded, or an address of its ow
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FORMAT = "delta"
 FIRST = 0

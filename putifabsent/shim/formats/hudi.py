@@ -42,6 +42,7 @@ from typing import Any, Literal, NamedTuple
 from putifabsent.shim.names import Enforced, Name, Role, Series, nameless, number_by
 
 FORMAT = "hudi"
+SAVEPOINT = "savepoint"
 ACTIONS = (
     "clean",
     "clustering",
@@ -53,7 +54,7 @@ ACTIONS = (
     "replacecommit",
     "restore",
     "rollback",
-    "savepoint",
+    SAVEPOINT,
 )
 
 _COMPLETED_AS = {"clustering": "replacecommit", "compaction": "commit", "logcompaction": "deltacommit"}
@@ -183,10 +184,10 @@ def _instant(path: str, folder: str, last: str, table: str) -> Name | None:
         return None
     instant, pending, state, completed_at, completed = match.group("t", "pending", "state", "c", "completed")
     identity = path
-    if state == "requested" and pending != "savepoint":
+    if state == "requested" and pending != SAVEPOINT:
         identity = f"{folder}/{instant}.requested"
     elif completed and (completed_at or folder.endswith("/timeline")):
-        identity = f"{folder}/{instant}.{'savepoint' if completed == 'savepoint' else 'completed'}"
+        identity = f"{folder}/{instant}.{SAVEPOINT if completed == SAVEPOINT else 'completed'}"
     guarded = state == "requested" or completed is not None
     replaced = state == "requested" and pending == "compaction"
     return Name(path, Role.INSTANT, FORMAT, table, identity, guarded, replaced=replaced)

@@ -15,15 +15,12 @@ nobody.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from putifabsent.shim.formats.hudi import completed_as, instant_in
+from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as, instant_in
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_SAVEPOINT = "savepoint"
 _UNDOING = ("restore", "rollback")
 
 
@@ -74,7 +71,6 @@ class Seen(NamedTuple):
     state: State | None  # None: it is gone
     salt: str = ""  # whose it is, where each session keeps its own
     completion: str | None = None  # ``C``; None where it isn't known
-    by: str = ""  # who has taken the step, for reports; it may be anybody
     name: str = ""  # for reports
 
 
@@ -101,7 +97,7 @@ def fault_of(
     if (before, after) in STEPS:
         return None
     if before is None:
-        begins = action == _SAVEPOINT and after is State.INFLIGHT
+        begins = action == SAVEPOINT and after is State.INFLIGHT
         return None if begins or after is None else Fault.UNREQUESTED
     if before is after:
         return Fault.REPEATED
@@ -179,7 +175,7 @@ def _seen(last: str) -> Seen | None:
 
 
 def _kind(seen: Seen) -> tuple[str, str, bool]:
-    return seen.time, seen.salt, seen.action == _SAVEPOINT
+    return seen.time, seen.salt, seen.action == SAVEPOINT
 
 
 def _fault(before: Seen | None, after: Seen, *, undoing: bool) -> Fault | None:

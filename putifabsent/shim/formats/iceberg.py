@@ -28,13 +28,11 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -104,8 +102,7 @@ def _tables_of_paimon(table: str) -> tuple[str, ...]:
 
 
 def _names(folder: str, number: int) -> tuple[str, ...]:
-    stem = f"{folder}/v{number}"
-    return (stem + _SUFFIXES[0], stem + _SUFFIXES[1], stem + _SUFFIXES[2])
+    return tuple(f"{folder}/v{number}{suffix}" for suffix in _SUFFIXES)
 
 
 RULES = (

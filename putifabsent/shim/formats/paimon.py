@@ -36,12 +36,10 @@ partition and bucket its file is, and with the table's schema that says where th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
