@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import archive_in, completed_as
@@ -22,9 +23,6 @@ from putifabsent.timeline.files import (
     report,
 )
 from putifabsent.timeline.records import Content, Details, Instant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _PLAN = "mergeArchivePlan"
 # So often files may be merged into one, and go, while they are read.

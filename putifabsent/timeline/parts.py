@@ -44,21 +44,15 @@ class Numbered(NamedTuple):
 
 
 class HistoryFile(NamedTuple):
-    """A file of the history.
-
-    Attributes
-    ----------
-    first, last
-        As its name says. A table that was upgraded may have files whose names say too little (:class:`Span`).
-    level
-        0: as they were archived; each level above: of that many files of the level below made one.
-    """
+    """A file of the history."""
 
     path: str
     size: int
+    # first, last: as its name says. A table that was upgraded may have files whose names say too little
+    # (:class:`Span`).
     first: str
     last: str
-    level: int
+    level: int  # 0: as they were archived; each level above: of that many files of the level below made one
 
 
 class Span(NamedTuple):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import heapq
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from putifabsent.timeline.files import arrow
 from putifabsent.timeline.parts import Whole, starts
+from putifabsent.timeline.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from typing_extensions import Self
@@ -20,36 +20,6 @@ if TYPE_CHECKING:
     from putifabsent.timeline.files import Problems
     from putifabsent.timeline.parts import Part
     from putifabsent.timeline.records import Details, Order
-
-
-class Record(Protocol):
-    """What the records of all formats have in common."""
-
-    @property
-    def action(self) -> str:
-        """What was done."""
-
-    @property
-    def archived(self) -> bool:
-        """Whether it is in the history, and no longer active."""
-
-    @property
-    def begun_at(self) -> datetime | None:
-        """When it began."""
-
-    @property
-    def ended_at(self) -> datetime | None:
-        """When it was completed."""
-
-    @property
-    def identity(self) -> Hashable:
-        """What tells it from all others of its table."""
-
-    def key(self, order: Order) -> Any:
-        """By what it is sorted."""
-
-    def row(self) -> dict[str, Any]:
-        """Itself as a row of :meth:`Timeline.table`."""
 
 
 R = TypeVar("R", bound=Record)
