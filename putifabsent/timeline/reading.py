@@ -86,15 +86,8 @@ class Timeline(ABC, Generic[R]):
         """Cut it into parts, for who reads many of them side by side: together they have each record once.
 
         What is active is looked up now, as is which files the history consists of; most of these are read
-        with their part.
-
-        Parameters
-        ----------
-        most
-            So many parts there may be, 1 or more (``ConfigError``); None: as many as it takes for none to
-            take long.
-        active, history
-            Whether to read what is active, and what is archived.
+        with their part. There may be ``most`` parts, 1 or more (``ConfigError``); None: as many as it takes
+        for none to take long. ``active``, ``history``: whether to read what is active, and what is archived.
         """
         starts([], most, 1)
         return self._cut(Whole(active, history), most, problems)
