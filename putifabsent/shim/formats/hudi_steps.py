@@ -71,6 +71,7 @@ class Seen(NamedTuple):
     state: State | None  # None: it is gone
     salt: str = ""  # whose it is, where each session keeps its own
     completion: str | None = None  # ``C``; None where it isn't known
+    by: str = ""  # who has taken the step, for reports; it may be anybody
     name: str = ""  # for reports
 
 
