@@ -68,12 +68,6 @@ class Policy:
         number of folders, and ``x/`` is all that lies in ``x``. A pattern without ``/`` before its end is
         looked for in every folder, as in a ``.gitignore``.
 
-    Attributes
-    ----------
-    asks_evidence
-        Whether names that other programs use as well are guarded only with evidence. What speaks against a
-        name is looked for all the same.
-
     Raises
     ------
     ConfigError
@@ -88,6 +82,8 @@ class Policy:
 
     formats: tuple[str, ...]
     guard: tuple[str, ...]
+    # Whether names that other programs use as well are guarded only with evidence. What speaks against a name
+    # is looked for all the same.
     asks_evidence: bool
     _guarded: re.Pattern[str] | None = field(compare=False, repr=False)
 
