@@ -37,19 +37,13 @@ class State(str, Enum):
         return list(State).index(self)
 
 
-STEPS: frozenset[tuple[State | None, State | None]] = frozenset(
-    {
-        (None, State.REQUESTED),
-        (State.REQUESTED, State.INFLIGHT),
-        (State.INFLIGHT, State.COMPLETED),
-        (State.INFLIGHT, State.REQUESTED),
-        (State.INFLIGHT, State.INFLIGHT),
-        (State.REQUESTED, None),
-        (State.INFLIGHT, None),
-        (State.COMPLETED, None),
-    }
-)
-"""The steps that every action may take; None: ``[]``."""
+STEPS: dict[State | None, tuple[State | None, ...]] = {
+    None: (State.REQUESTED,),
+    State.REQUESTED: (State.INFLIGHT, None),
+    State.INFLIGHT: (State.COMPLETED, State.REQUESTED, State.INFLIGHT, None),
+    State.COMPLETED: (None,),
+}
+"""Where every action may go from a state; None: ``[]``."""
 
 
 class Fault(str, Enum):
@@ -95,7 +89,7 @@ def fault_of(
 
     A state that is None is ``[]``. ``undoing``: a rollback or a restore is under way in the table.
     """
-    if (before, after) in STEPS:
+    if after in STEPS[before]:
         return None
     if before is None:
         begins = action == SAVEPOINT and after is State.INFLIGHT
