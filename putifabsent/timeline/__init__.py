@@ -23,8 +23,7 @@ from putifabsent.timeline.hudi import HudiTimeline, check_steps
 from putifabsent.timeline.hudi_history import Manifest
 from putifabsent.timeline.iceberg import IcebergTimeline
 from putifabsent.timeline.paimon import PaimonTimeline
-from putifabsent.timeline.parts import HistoryFile, Part
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import HistoryFile, Part, Timeline
 from putifabsent.timeline.records import (
     Commit,
     Content,

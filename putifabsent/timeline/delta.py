@@ -22,14 +22,13 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.parts import Numbered, numbered_parts
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
 from putifabsent.timeline.records import Commit, Content, Details
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from putifabsent.timeline.parts import Part, Whole
+    from putifabsent.timeline.reading import Part, Whole
     from putifabsent.timeline.records import Order
 
 _LOG = "_delta_log"

@@ -32,8 +32,7 @@ from putifabsent.timeline.files import (
     report,
     report_all,
 )
-from putifabsent.timeline.parts import Stretch, stretches
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import Stretch, Timeline, stretches
 from putifabsent.timeline.records import Content, Details, Instant, Raw, StateFile
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from putifabsent.timeline.files import Listed
     from putifabsent.timeline.hudi_history import Manifest
-    from putifabsent.timeline.parts import HistoryFile, Part, Whole
+    from putifabsent.timeline.reading import HistoryFile, Part, Whole
     from putifabsent.timeline.records import Order
 
 

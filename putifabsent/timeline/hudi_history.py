@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from putifabsent.shim.formats.hudi import history_in, manifest_in
 from putifabsent.shim.formats.hudi_steps import State
 from putifabsent.timeline.files import Problem, Problems, Trouble, arrow, below, listed, report, report_all
-from putifabsent.timeline.parts import HistoryFile, Span
+from putifabsent.timeline.reading import HistoryFile, Span
 from putifabsent.timeline.records import Instant, Raw
 
 _VERSION = "_version_"

@@ -29,15 +29,14 @@ from putifabsent.timeline.files import (
     report_torn,
     roaring,
 )
-from putifabsent.timeline.parts import Numbered, numbered_parts
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
 from putifabsent.timeline.records import Content, Details, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.shim.formats.paimon import Entry
-    from putifabsent.timeline.parts import Part, Whole
+    from putifabsent.timeline.reading import Part, Whole
     from putifabsent.timeline.records import Order
 
 _TAG = "tag-"
