@@ -159,17 +159,9 @@ class Clock:
     def instants(self, count: int) -> list[str]:
         """Return several, each above the one before; they take as many milliseconds.
 
-        Raises
-        ------
-        TimeoutError
-            The source did not answer in time, or is so far ahead of its clock.
-        ConfigError
-            Such an instant was there before: clocks in the zone have been set back by an hour. Or the source
-            can't be relied on.
-        OSError
-            The source refuses.
-        ValueError
-            So many can't be had at once.
+        ``TimeoutError``: the source did not answer in time, or is so far ahead of its clock. ``ConfigError``:
+        such an instant was there before: clocks in the zone have been set back by an hour; or the source
+        can't be relied on. ``OSError``: the source refuses. ``ValueError``: so many can't be had at once.
         """
         _refuse_odd(count)
         if self._size == 1:

@@ -117,16 +117,19 @@ class Arbiter(ABC):
     def folder(self, name: Name) -> str:
         """Return where the keys of an identity lie."""
 
-    @abstractmethod
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        """Return what a registry says of names in ``place`` and below it, by their canonical names."""
+        """Return what a registry, if any, says of names in ``place`` and below it, by canonical names."""
+        del place
+        yield from ()
+        return {}
 
-    @abstractmethod
     def shelf(self, state: str, folder: str) -> str | None:
         """Return what must be listed to tell which names in ``folder`` live; None: nothing of the store.
 
         ``state`` is where the shim may keep something of names in it.
         """
+        del state, folder
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +166,6 @@ class Balloting(Arbiter):
         del folders
         yield from ()
         return listing_overlay.in_ballots(keys, shown, classify)
-
-    def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        """As the contract says: there is no registry."""
-        del place
-        yield from ()
-        return {}
 
     def shelf(self, state: str, folder: str) -> str | None:
         return shelf_for(state, folder, self.keys, LONGEST_KEY)
@@ -250,10 +247,6 @@ class Claiming(Arbiter):
         request = SweepClaims(self.claims, f"{self.place}{place}")
         entries = yield from listing_overlay.all_pages(request)
         return {identity.removeprefix(self.place): claim for identity, claim in entries}
-
-    def shelf(self, state: str, folder: str) -> str | None:
-        del state, folder
-        return None
 
 
 def _refuse_larger(name: Name, body: Body, largest_publish: int) -> None:
