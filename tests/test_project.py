@@ -20,7 +20,7 @@ import yaml
 
 import putifabsent
 from putifabsent import errors
-from putifabsent.shim.bucket_policy import bucket_policy
+from putifabsent.shim.policy import bucket_policy
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

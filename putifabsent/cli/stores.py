@@ -23,8 +23,7 @@ from putifabsent.cli.screen import Exit, answering, check_file, empty_table, wri
 from putifabsent.doctor import Check, examine
 from putifabsent.doctor import Verdict as Health
 from putifabsent.errors import ConfigError
-from putifabsent.shim.bucket_policy import bucket_policy
-from putifabsent.shim.policy import ENFORCED, Policy
+from putifabsent.shim.policy import ENFORCED, Policy, bucket_policy
 from putifabsent.version import __version__
 
 _OF_ANY_POLICY = (

@@ -159,17 +159,9 @@ class Clock:
     def instants(self, count: int) -> list[str]:
         """Return several, each above the one before; they take as many milliseconds.
 
-        Raises
-        ------
-        TimeoutError
-            The source did not answer in time, or is so far ahead of its clock.
-        ConfigError
-            Such an instant was there before: clocks in the zone have been set back by an hour. Or the source
-            can't be relied on.
-        OSError
-            The source refuses.
-        ValueError
-            So many can't be had at once.
+        ``TimeoutError``: the source did not answer in time, or is so far ahead of its clock. ``ConfigError``:
+        such an instant was there before: clocks in the zone have been set back by an hour; or the source
+        can't be relied on. ``OSError``: the source refuses. ``ValueError``: so many can't be had at once.
         """
         _refuse_odd(count)
         if self._size == 1:
@@ -255,7 +247,10 @@ def _source(source: str | Source, skew: float | None, options: Mapping[str, Any]
     elif source == _LOCAL:
         made = Counted(counter_of_process())
     elif source.startswith(_GUARDED):
-        return Counted(_in_bucket(source, dict(options or {})))
+        more = dict(options or {})
+        given = more.pop("guard", ())
+        guard = [*((given,) if isinstance(given, str) else given), GUARD]
+        return Counted(BucketCounter(*url_to_fs(source, guard=guard, **more)))
     elif "://" not in source:
         # What is no URL may be a password: it is not repeated.
         raise ConfigError(
@@ -266,13 +261,6 @@ def _source(source: str | Source, skew: float | None, options: Mapping[str, Any]
     if options:
         raise ConfigError("storage_options are of a guarded address alone")
     return made
-
-
-def _in_bucket(address: str, options: dict[str, Any]) -> BucketCounter:
-    given = options.pop("guard", ())
-    guard = [*((given,) if isinstance(given, str) else given), GUARD]
-    fs, folder = url_to_fs(address, guard=guard, **options)
-    return BucketCounter(fs, folder)
 
 
 def _zone(zone: str | Zone) -> Zone | None:

@@ -230,7 +230,6 @@ class Guard:
                 with contextlib.suppress(Exception):
                     yield from self.removals.removing_file(source, {})
             return
-        protocol = native.copy if keep else native.rename
         copies = yield from self.mount.relying_on_copies(name)
         creation, most = self._creation(name, extra, token), self.mount.store.largest_put
         seen: Found | Absent = yield Decide(read(Head(source)))
@@ -239,7 +238,7 @@ class Guard:
         if isinstance(seen, Found) and self._is_a_commit(name, keep=keep):
             written = yield Call("cat_file", (source,))
             yield from self._judging(name, lambda: written)
-        creating = protocol(source, name, creation, largest_put=most, copies=copies, seen=seen)
+        creating = native.copy(source, name, creation, largest_put=most, copies=copies, seen=seen, keep=keep)
         yield Decide(creating, name, creates=True)
         if not keep:
             self.mount.forget_listed(source)

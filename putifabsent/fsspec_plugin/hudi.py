@@ -28,7 +28,7 @@ from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
-from putifabsent.shim.formats.hudi_layout import other_layout, was_moved
+from putifabsent.shim.formats.hudi_layout import PROPERTIES, other_layout, was_moved
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.reads import Details
     from putifabsent.shim.formats.hudi import Step
     from putifabsent.shim.ledger.book import Ledger
+
+_FOLDER = "/.hoodie"
+"""In which a table's ledger lies; its timeline, too, or below it."""
 
 _JUDGED = (Role.INSTANT, Role.SLICE)
 """What a table's ledger may have a word in, though its name is not guarded."""
@@ -134,7 +137,8 @@ class Hudi:
         # Where no table was is forgotten: whoever writes an instant may just have made one.
         for folder in [folder for folder, table in list(self._tables.items()) if table is None]:
             self._tables.pop(folder, None)
-        frees = rolled_back(body.whole(), name.path) if hudi_ledger.is_plan(step) else None
+        is_plan = step.state == "requested" and step.action == "rollback"
+        frees = rolled_back(body.whole(), name.path) if is_plan else None
         rule = _rule(ledger, name, creation, frees=frees)
         by_name = partial(self._guard.by_name, name, body, creation)
         if rule is None:
@@ -189,7 +193,7 @@ class Hudi:
 
     def loses_instants(self, folder: str) -> bool:
         """Whether a folder has instants in it, and the ledger that knows them elsewhere."""
-        return self.is_timeline(folder) and not hudi_ledger.holds_state(folder)
+        return self.is_timeline(folder) and not folder.endswith(_FOLDER)
 
     def dies_with_its_table(self, path: str) -> bool:
         """Whether nothing need be remembered of a name when its table is removed."""
@@ -208,7 +212,7 @@ class Hudi:
 
     def may_be_an_instant(self, path: str) -> bool:
         """Whether a path is in a timeline, or may have one below it."""
-        return hudi_ledger.may_show_instants(path)
+        return _FOLDER in path
 
     def is_timeline(self, folder: str) -> bool:
         return hudi_ledger.timeline_in(self._mount.policy.classify, folder) is not None
@@ -338,7 +342,8 @@ class Hudi:
         folder = name.path.rpartition("/")[0]
         with contextlib.suppress(KeyError):
             return self._tables[folder]
-        roots = tuple(hudi_ledger.above(folder))
+        parts = folder.split("/")
+        roots = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
         # Once a table: what is below a known one is a partition of it.
         table = next((known for root in roots if (known := self._tables.get(root))), None)
         for root in () if table is not None else roots:
@@ -349,7 +354,7 @@ class Hudi:
         return self._tables.keep(folder, table)
 
     def _table_at(self, root: str) -> Steps[Table | None]:
-        for path in hudi_ledger.properties_of(root):
+        for path in (f"{root}/{each}" for each in PROPERTIES):
             got: Got | Absent = Absent()
             with contextlib.suppress(PermissionError):  # above a table others may have rights
                 got = yield Decide(read(Get(path)))

@@ -64,18 +64,9 @@ class Commits:
     def check(self, name: Name, written: bytes, seconds: float = 30.0) -> None:
         """Refuse a commit that would hurt its table, of a name that :meth:`judges`.
 
-        Parameters
-        ----------
-        seconds
-            In half of them its files may be asked for; the rest passes. Who has waited for longer may have
-            given up: then nothing is created.
-
-        Raises
-        ------
-        Damaging
-            It says how. Nothing was created.
-        OSError
-            The store refuses to show the table; or that took too long. Nothing was created.
+        In half of the ``seconds`` its files may be asked for; the rest passes. Who has waited for longer may
+        have given up: then nothing is created. Nor is it after an error. ``Damaging`` says how it would hurt;
+        ``OSError``: the store refuses to show the table, or that took too long.
         """
         began = monotonic()
         base, lock = self._base(str(name.format), str(name.table))

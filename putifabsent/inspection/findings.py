@@ -15,6 +15,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from putifabsent.shim.formats.hudi import SAVEPOINT
 from putifabsent.timeline import Trouble
 from putifabsent.timeline.files import below
 
@@ -27,16 +28,10 @@ _SIDE_BY_SIDE = 32
 
 
 class Severity(str, Enum):
-    """How much a finding proves.
+    """How much a finding proves."""
 
-    ``damage``
-        The table's own files prove that something is lost, ambiguous or unreadable.
-    ``notice``
-        It may be so, or become so: these files alone don't prove it.
-    """
-
-    DAMAGE = "damage"
-    NOTICE = "notice"
+    DAMAGE = "damage"  # the table's own files prove that something is lost, ambiguous or unreadable
+    NOTICE = "notice"  # it may be so, or become so: these files alone don't prove it
 
 
 class Kind(str, Enum):
@@ -67,48 +62,26 @@ class Kind(str, Enum):
 
 
 class Meaning(NamedTuple):
-    """What a kind of finding is.
+    """What a kind of finding is."""
 
-    Attributes
-    ----------
-    severity
-        Of most findings of this kind.
-    formats
-        Where there is such a thing.
-    means
-        What has happened, and what it does to readers.
-    do
-        What to do about it.
-    """
-
-    severity: Severity
-    formats: tuple[str, ...]
-    means: str
-    do: str
+    severity: Severity  # of most findings of this kind
+    formats: tuple[str, ...]  # where there is such a thing
+    means: str  # what has happened, and what it does to readers
+    do: str  # what to do about it
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a table.
-
-    Attributes
-    ----------
-    names
-        The files, or the instants, that it is about.
-    detail
-        What was seen, in a sentence.
-    moments
-        The instants' times, or the numbers, that it is about: as pictures mark them.
-    commands
-        Of the format's own tools, which mend it; none, where there are none, it is not sure that they do, or
-        they would take back too much.
-    """
+    """Something that is wrong with a table."""
 
     kind: Kind
-    names: tuple[str, ...]
-    detail: str
+    names: tuple[str, ...]  # the files, or the instants, that it is about
+    detail: str  # what was seen, in a sentence
     severity: Severity
+    # The instants' times, or the numbers, that it is about: as pictures mark them.
     moments: tuple[str, ...] = ()
+    # Of the format's own tools, which mend it; none, where there are none, it is not sure that they do, or
+    # they would take back too much.
     commands: tuple[str, ...] = ()
 
     @property
@@ -159,23 +132,14 @@ Look: TypeAlias = Callable[[str, Collection[str]], Files]
 
 @dataclass
 class Base:
-    """A table that a commit is to change, as it is then; threads may call its filesystem.
-
-    Attributes
-    ----------
-    memory
-        What a format's rules have read of it, of which nothing ever changes: what its newest state leads to.
-    remembered
-        Of so many records there is something in it.
-    until
-        When files are no longer asked for, by the monotonic clock.
-    """
+    """A table that a commit is to change, as it is then; threads may call its filesystem."""
 
     fs: Any
     root: str
+    # What a format's rules have read of it, of which nothing ever changes: what its newest state leads to.
     memory: Any = None
-    remembered: int = 0
-    until: float = inf
+    remembered: int = 0  # of so many records there is something in the memory
+    until: float = inf  # when files are no longer asked for, by the monotonic clock
 
     def absent(self, paths: Mapping[T, str]) -> list[T]:
         """Return which files, whose paths are from the table's root, are not there, as far as time allows."""
@@ -411,12 +375,8 @@ MEANINGS: dict[Kind, Meaning] = {
 # to be written again. Sources: Delta's ``RESTORE``; the procedures of Iceberg, Paimon and Hudi for Spark.
 
 
-class _Back(NamedTuple):
-    """A way back to before some damage, and how many commits it takes back that the damage is not about."""
-
-    command: str
-    along: int
-
+_Back: TypeAlias = tuple[str, int]
+"""A way back to before some damage, and how many commits it takes back that the damage is not about."""
 
 _GOING_BACK = frozenset(
     (Kind.LOST_UPDATE, Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR, Kind.REPEATED_COMMIT)
@@ -433,12 +393,13 @@ def mended(format: str, url: str, finding: Finding, records: Sequence[Any]) -> F
     back = _WAYS_BACK[format](url, finding, records) if is_sure else None
     if back is None:
         return finding
-    if back.along == 0:
-        return replace(finding, commands=(back.command,))
-    commits = many(range(back.along), "later commit")
+    command, along = back
+    if along == 0:
+        return replace(finding, commands=(command,))
+    commits = many(range(along), "later commit")
     detail = f"{finding.detail}; going back to before it takes back {commits}, too"
     # That is too much for a file, which can be restored, or its rows be written again.
-    commands = () if finding.kind is Kind.DANGLING_REFERENCE else (back.command,)
+    commands = () if finding.kind is Kind.DANGLING_REFERENCE else (command,)
     return replace(finding, detail=detail, commands=commands)
 
 
@@ -451,7 +412,7 @@ def _delta(url: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
     # Of a commit that is there twice, the first one stays.
     before = numbers[1 if finding.kind is Kind.REPEATED_COMMIT else 0] - 1
     command = f"RESTORE TABLE delta.`{_address(url)}` TO VERSION AS OF {before}"
-    return None if before < 0 else _Back(command, _along(before, finding, records))
+    return None if before < 0 else (command, _along(before, finding, records))
 
 
 def _address(url: str) -> str:
@@ -486,7 +447,7 @@ def _paimon(url: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
     found = _IN_DATABASE.fullmatch(url.rstrip("/"))
     table = f"{found[1]}.{found[2]}" if found else "<database>.<table>"
     command = f"CALL <catalog>.sys.rollback(table => '{table}', version => '{before}')"
-    return _Back(command, _along(first - 1, finding, records))
+    return command, _along(first - 1, finding, records)
 
 
 def _iceberg(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
@@ -498,16 +459,16 @@ def _iceberg(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
     if not hurt or hurt[-1] + 1 == len(line):
         return None
     parent = line[hurt[-1] + 1].id
-    return _Back(f"CALL <catalog>.system.rollback_to_snapshot('<database>.<table>', {parent})", hurt[-1])
+    return f"CALL <catalog>.system.rollback_to_snapshot('<database>.<table>', {parent})", hurt[-1]
 
 
 def _hudi(_: str, finding: Finding, records: Sequence[Any]) -> _Back | None:
     newest = max((each.time for each in records if each.ended_at is not None), default="")
     # Only the newest can be taken back, and nothing that a savepoint keeps.
-    is_saved = any(each.time == newest and each.action == "savepoint" for each in records)
+    is_saved = any(each.time == newest and each.action == SAVEPOINT for each in records)
     if newest not in finding.moments or is_saved:
         return None
-    return _Back(f"CALL rollback_to_instant(table => '<table>', instant_time => '{newest}')", 0)
+    return f"CALL rollback_to_instant(table => '<table>', instant_time => '{newest}')", 0
 
 
 _WAYS_BACK: dict[str, Callable[[str, Finding, Sequence[Any]], _Back | None]] = {

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
 from putifabsent.inspection.findings import Files, Finding, Kind, Result, Severity, found, read_errors
 from putifabsent.inspection.hudi_slices import (
-    SAVEPOINT,
     WRITING,
     Stats,
     compact,
@@ -24,7 +23,7 @@ from putifabsent.inspection.hudi_slices import (
     undone_by_whom,
     wrong_slices,
 )
-from putifabsent.shim.formats.hudi import instant_in
+from putifabsent.shim.formats.hudi import SAVEPOINT, instant_in
 from putifabsent.shim.formats.hudi_files import slice_in
 from putifabsent.timeline import Details, Fault, HudiTimeline, Instant, State, check_steps
 from putifabsent.timeline.files import content_of
@@ -208,11 +207,6 @@ def _pending(instants: Sequence[Instant]) -> Iterator[Finding]:
             yield found(Kind.PENDING_UNDO, (each.path,), detail, moments=(each.time,))
 
 
-class _Written(NamedTuple):
-    by: Stats
-    write: Write
-
-
 def _lost_updates(stats: Sequence[Stats]) -> Iterator[Finding]:
     """Return updates that are provably lost: who wrote a file group had not seen another's."""
     undone = undone_by_whom(stats)
@@ -220,10 +214,10 @@ def _lost_updates(stats: Sequence[Stats]) -> Iterator[Finding]:
     standing = [
         each for each in stats if each.has_written and (each.is_service or each.instant.time not in undone)
     ]
-    by_group: dict[Group, list[_Written]] = defaultdict(list)
+    by_group: dict[Group, list[tuple[Stats, Write]]] = defaultdict(list)
     for each in standing:
         for write in each.writes:
-            by_group[write.group].append(_Written(each, write))
+            by_group[write.group].append((each, write))
     for group, written in by_group.items():
         yield from _forked(group, written)
     for each in standing:
@@ -232,44 +226,41 @@ def _lost_updates(stats: Sequence[Stats]) -> Iterator[Finding]:
     yield from _replaced_twice([each for each in standing if each.instant.time not in undone])
 
 
-def _forked(group: Group, written: Sequence[_Written]) -> Iterator[Finding]:
+def _forked(group: Group, written: Sequence[tuple[Stats, Write]]) -> Iterator[Finding]:
     """Find base files that were made of the same slice: each holds all rows, but not those of the others."""
-    made: dict[str, list[_Written]] = defaultdict(list)
-    for each in written:
-        if each.write.is_base and each.write.upon not in ("", each.by.instant.time):
-            made[each.write.upon].append(each)
+    made: dict[str, list[tuple[Stats, Write]]] = defaultdict(list)
+    for by, write in written:
+        if write.is_base and write.upon not in ("", by.instant.time):
+            made[write.upon].append((by, write))
     for upon, several in made.items():
-        several.sort(key=lambda each: each.by.instant.key("completed"))
-        for earlier, later in pairwise(several):
-            times = (earlier.by.instant.time, later.by.instant.time)
+        several.sort(key=lambda each: each[0].instant.key("completed"))
+        for (earlier, first), (later, second) in pairwise(several):
+            times = (earlier.instant.time, later.instant.time)
             if times[0] != times[1]:
                 detail = (
                     f"instants {times[0]} and {times[1]} both went on with the slice of {upon} in file group "
                     f"{group.id}: the later one has not seen what the earlier one wrote"
                 )
-                lasts = (earlier.write.last, later.write.last)
-                yield found(Kind.LOST_UPDATE, lasts, detail, moments=times)
+                yield found(Kind.LOST_UPDATE, (first.last, second.last), detail, moments=times)
 
 
-def _replaced(replacing: Stats, group: Group, written: Sequence[_Written]) -> Iterator[Finding]:
+def _replaced(replacing: Stats, group: Group, written: Sequence[tuple[Stats, Write]]) -> Iterator[Finding]:
     """Find what was written to a file group that another has replaced without having seen it."""
     made = {write.group for write in replacing.writes}
     seen = {parsed.instant for last in replacing.inputs or () if (parsed := slice_in(last)) is not None}
     at = replacing.instant
-    for each in written:
-        other = each.by.instant
+    for by, write in written:
+        other = by.instant
         # A compaction writes again what was there.
-        if each.by is replacing or each.by.is_service or other.completion is None or at.completion is None:
+        if by is replacing or by.is_service or other.completion is None or at.completion is None:
             continue
         if replacing.inputs is None:
             # It was to take away what it found; what came after that was written to nobody's file group.
             is_late = other.completion > at.completion
         else:
-            is_seen = not replacing.inputs.isdisjoint(each.write.lasts) or any(
-                other.time <= time for time in seen
-            )
+            is_seen = not replacing.inputs.isdisjoint(write.lasts) or any(other.time <= time for time in seen)
             # With consistent hashing, writers write to both the old and the new file group meanwhile.
-            is_twice = any(write.group in made for write in each.by.writes)
+            is_twice = any(each.group in made for each in by.writes)
             is_late = other.completion > at.time and not is_seen and not is_twice
         if is_late:
             detail = (
@@ -278,9 +269,8 @@ def _replaced(replacing: Stats, group: Group, written: Sequence[_Written]) -> It
             )
             # Table version 6 takes times of completion from the store, where a copy of the table has others.
             severity = Severity.NOTICE if other.stamped or at.stamped else Severity.DAMAGE
-            yield found(
-                Kind.LOST_UPDATE, (each.write.last,), detail, moments=(other.time, at.time), severity=severity
-            )
+            moments = (other.time, at.time)
+            yield found(Kind.LOST_UPDATE, (write.last,), detail, moments=moments, severity=severity)
 
 
 def _replaced_twice(standing: Sequence[Stats]) -> Iterator[Finding]:

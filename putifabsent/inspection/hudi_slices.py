@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found, many
-from putifabsent.shim.formats.hudi import completed_as
+from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as
 from putifabsent.shim.formats.hudi_files import (
     Removed,
     Slice,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi_files import Group, Write
     from putifabsent.timeline import Problems
 
-SAVEPOINT = "savepoint"
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
 """What writes slices, as it is called when it is completed."""
 _IN_LEVELS = 8
@@ -46,30 +45,21 @@ _NOTHING = Removed(frozenset(), frozenset())
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What an instant says that it wrote, replaced and removed, or was about to remove.
-
-    Attributes
-    ----------
-    inputs
-        Of a clustering: the files that it was to read.
-    is_service
-        Whether it is a compaction or a clustering, which is taken back, and performed again.
-    undone, logs
-        Of a rollback or a restore: the instants that it took back, and log files that it wrote to do so.
-    saved
-        Of a savepoint: the files that it keeps.
-    """
+    """What an instant says that it wrote, replaced and removed, or was about to remove."""
 
     instant: Instant
     legible: bool
     writes: tuple[Write, ...] = ()
     replaced: frozenset[Group] = frozenset()
-    inputs: frozenset[str] | None = None
+    inputs: frozenset[str] | None = None  # of a clustering: the files that it was to read
+    # Whether it is a compaction or a clustering, which is taken back, and performed again.
     is_service: bool = False
     removed: Removed = _NOTHING
+    # undone, logs: of a rollback or a restore, the instants that it took back, and log files that it wrote to
+    # do so.
     undone: frozenset[str] = frozenset()
     logs: frozenset[str] = frozenset()
-    saved: frozenset[str] = frozenset()
+    saved: frozenset[str] = frozenset()  # of a savepoint: the files that it keeps
 
     @property
     def has_written(self) -> bool:
@@ -185,9 +175,6 @@ def dangling(stats: Sequence[Stats], files: Files, root: str, *, is_proof: bool)
     undone = undone_by_whom(stats)
     severity = Severity.DAMAGE if is_proof else Severity.NOTICE
 
-    def is_removed(group: Group, last: str, time: str) -> bool:
-        return last in gone or any(part == group.partition and time <= when for part, when in partitions)
-
     for each in stats:
         instant = each.instant
         by = undone.get(instant.time)
@@ -197,7 +184,9 @@ def dangling(stats: Sequence[Stats], files: Files, root: str, *, is_proof: bool)
             "/".join(part for part in (root, write.group.partition, last) if part)
             for write in each.writes
             for last in in_store(write.lasts)
-            if last not in files.lasts and not is_removed(write.group, last, instant.time)
+            if last not in files.lasts
+            and last not in gone
+            and not any(at == write.group.partition and instant.time <= when for at, when in partitions)
         ]
         missing += [f"{root}/**/{last}" for last in in_store(sorted(each.saved - files.lasts.keys()))]
         if missing:

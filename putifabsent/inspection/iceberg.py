@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
     Finding,
@@ -173,24 +173,17 @@ def _unlisted(heads: Mapping[str, int], snapshots: Sequence[IcebergSnapshot]) ->
             yield found(Kind.DANGLING_REFERENCE, (name.partition(" ")[2],), detail)
 
 
-class _Checkpoint(NamedTuple):
-    """Of Flink's: a job, its operator, and up to which checkpoint of it a snapshot is.
+def _checkpoint_of(snapshot: Mapping[str, Any]) -> tuple[tuple[str, str], int] | None:
+    """Return of Flink's: a job and its operator, and up to which checkpoint of it a snapshot is.
 
     Source: what Iceberg's sinks for Flink write into a snapshot's summary, and look for before they commit.
     """
-
-    job: str
-    operator: str
-    number: int
-
-
-def _checkpoint_of(snapshot: Mapping[str, Any]) -> _Checkpoint | None:
     summary = snapshot.get("summary") or {}
     job, operator, number = (
         str(summary.get(f"flink.{key}") or "")
         for key in ("job-id", "operator-id", "max-committed-checkpoint-id")
     )
-    return _Checkpoint(job, operator, int(number)) if job and number.isdigit() else None
+    return ((job, operator), int(number)) if job and number.isdigit() else None
 
 
 def _attempts(own: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -202,7 +195,7 @@ def _attempts(own: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) ->
     parents = {at: each.get("parent-snapshot-id") for at, each in by_id.items()}
     before = [by_id[each] for each in ancestors(own["snapshot-id"], parents)][1:]
     theirs = [(each, _checkpoint_of(each)) for each in before]
-    return [each for each, of in theirs if of and of[:2] == mine[:2] and of.number >= mine.number]
+    return [each for each, of in theirs if of and of[0] == mine[0] and of[1] >= mine[1]]
 
 
 class _Tree:

@@ -167,15 +167,8 @@ def inspect_all(
     progress
         Called with how many tables are done, of how many, and the last one's address.
 
-    Returns
-    -------
-    list
-        In the order of their names; one that can't be inspected keeps the others from nothing.
-
-    Raises
-    ------
-    ConfigError
-        There is no table.
+    Returns them in the order of their names; one that can't be inspected keeps the others from nothing.
+    ``ConfigError``: there is no table.
     """
     folder = Folder(url, fs, options)
     tables = folder.tables()

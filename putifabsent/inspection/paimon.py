@@ -34,7 +34,7 @@ from putifabsent.shim.formats.paimon import (
     table_of,
 )
 from putifabsent.timeline.files import below, read
-from putifabsent.timeline.paimon import Manifests, snapshot_of
+from putifabsent.timeline.paimon import Manifests, names_in, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -174,8 +174,8 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     content = _schema_in(beside.get(schema))
     try:
         manifests.ahead(
-            [name for each in both for name in _named(each, *_LISTS)],
-            [name for each in both for name in _named(each, _INDEX)],
+            [name for each in both for name in names_in(each, *_LISTS)],
+            [name for each in both for name in names_in(each, _INDEX)],
         )
         absent = set(base.absent(_new_files(manifests, this, before, content)))
         walk = _Walk(manifests, root, {this.schema: content}, lambda file: file not in absent)
@@ -191,10 +191,6 @@ def _schema_in(written: bytes | None) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _named(snapshot: Snapshot, *kinds: str) -> list[str]:
-    return [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
 
 
 def _new_files(

@@ -121,15 +121,11 @@ class _Axis(NamedTuple):
     first: int
     until: int
 
+    def wide(self, begin: int, end: int) -> float:
+        return (end - begin) * _UNITS / (self.until - self.first)
+
     def x(self, time: int) -> str:
-        return f"{self._units(time - self.first):.0f}"
-
-    def wide(self, begin: int, end: int) -> str:
-        # What has no width is not drawn at all; its outline has one at any zoom.
-        return f"{max(self._units(end - begin), 1):.0f}"
-
-    def _units(self, millis: int) -> float:
-        return millis * _UNITS / (self.until - self.first)
+        return f"{self.wide(self.first, time):.0f}"
 
 
 def svg(report: Report) -> str:
@@ -238,7 +234,9 @@ def _rect(bar: _Bar, y: int, axis: _Axis, *, is_hurt: bool) -> str:
     end, ended = (axis.until, "...") if bar.end is None else (bar.end, _stamp(bar.end))
     state = f"{bar.state}, damaged" if is_hurt else bar.state
     what = f"{bar.lane} {bar.moment}, {state}: {_stamp(bar.begin)} to {ended}"
-    place = f'x="{axis.x(bar.begin)}" y="{y}" width="{axis.wide(bar.begin, end)}" height="{_ROW - 3}"'
+    # What has no width is not drawn at all; its outline has one at any zoom.
+    wide = f"{max(axis.wide(bar.begin, end), 1):.0f}"
+    place = f'x="{axis.x(bar.begin)}" y="{y}" width="{wide}" height="{_ROW - 3}"'
     look = "damaged" if is_hurt else bar.state
     return f'<rect class="{look}" {place}><title>{escape(what)}</title></rect>'
 

@@ -14,14 +14,14 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, Refused, TryAgain, Written
+from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read, unanswered
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Got, PutOutcome
+    from putifabsent.backends.base import Creation, Got
 
 _FORMAT = 1
 _RECORDS = "/arbiters"
@@ -101,15 +101,7 @@ def state_of_record(path: str) -> str | None:
 
 def leave_record(state: str, terms: Terms, creation: Creation) -> Protocol[None]:
     """Write the record of these terms, whatever others are there."""
-    for attempt in count(1):
-        # However often it is written, it says the same.
-        outcome: PutOutcome = yield Put(record_of(state, terms), InMemory(terms.record), creation)
-        if isinstance(outcome, Written):
-            return
-        if isinstance(outcome, Refused):
-            raise outcome.error
-        if not (yield Pause(attempt)):
-            raise unanswered(outcome.cause)
+    yield from read(Put(record_of(state, terms), InMemory(terms.record), creation))
 
 
 def _folder(state: str) -> str:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from putifabsent.backends.base import Absent, Created, Creation, Holder, Listed
-from putifabsent.shim import ballot, claims, leftovers, listing_overlay, locked, state_keys
+from putifabsent.shim import ballot, claims, listing_overlay, locked, state_keys
 from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
+from putifabsent.shim.leftovers import in_ballots, in_claims, mend_ballots, mend_claims
 from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import List, Protocol, ReadClaim, SweepClaims, Walk
 from putifabsent.shim.state_keys import shelf_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import Claim, Claims, Lock
@@ -89,12 +90,17 @@ class Arbiter(ABC):
         them.
         """
 
-    @abstractmethod
-    def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
+    def survey(self, classify: Classify, state: str, folders: Sequence[str]) -> Protocol[list[Sighting]]:
         """Say what is known of the names directly in some folders, as :meth:`sightings`, whose keys it lists.
 
-        ``state`` is where the shim keeps what it knows of names in them.
+        ``state`` is where the shim keeps what it knows of names in them. One request a folder, or page.
         """
+        keys: list[str] = []
+        for shelf in (self.shelf(state, folder) for folder in folders):
+            if shelf is not None:
+                listed: Listed = yield from read(Walk(shelf))
+                keys += (entry.name for entry in listed.entries)
+        return (yield from self.sightings(classify, folders, keys, ()))
 
     @abstractmethod
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
@@ -111,16 +117,19 @@ class Arbiter(ABC):
     def folder(self, name: Name) -> str:
         """Return where the keys of an identity lie."""
 
-    @abstractmethod
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        """Return what a registry says of names in ``place`` and below it, by their canonical names."""
+        """Return what a registry, if any, says of names in ``place`` and below it, by canonical names."""
+        del place
+        yield from ()
+        return {}
 
-    @abstractmethod
     def shelf(self, state: str, folder: str) -> str | None:
         """Return what must be listed to tell which names in ``folder`` live; None: nothing of the store.
 
         ``state`` is where the shim may keep something of names in it.
         """
+        del state, folder
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,15 @@ class Balloting(Arbiter):
     keys: ClassVar[str] = "ballot"
     largest_publish: int  # more bytes than this the store can't copy
 
+    # Where one listing is enough, it does not look at the bytes.
+    find = staticmethod(ballot.find)
+    resolve = staticmethod(ballot.resolve)
+    delete = staticmethod(ballot.delete)
+    forget = staticmethod(ballot.forget)
+    leftovers = staticmethod(in_ballots)
+    mend = staticmethod(mend_ballots)
+    folder = staticmethod(folder_of)
+
     @property
     def kind(self) -> str:
         return "ballot"
@@ -137,21 +155,6 @@ class Balloting(Arbiter):
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         _refuse_larger(name, body, self.largest_publish)
         return ballot.create(name, body, creation)
-
-    def find(
-        self, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
-    ) -> Protocol[Located | Absent]:
-        """As the contract says. Where one listing is enough, it does not look at the bytes."""
-        return ballot.find(name, creation, helps=helps, is_decided=is_decided)
-
-    def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        return ballot.resolve(name, creation)
-
-    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        return ballot.delete(name, creation, last=last)
-
-    def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        return ballot.forget(name, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
         listed: Listed = yield from read(List(folder_of(name)))
@@ -163,29 +166,6 @@ class Balloting(Arbiter):
         del folders
         yield from ()
         return listing_overlay.in_ballots(keys, shown, classify)
-
-    def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
-        """As the contract says: one request a folder."""
-        keys: list[str] = []
-        for folder in folders:
-            listed: Listed = yield from read(Walk(shelf_for(state, folder, self.keys, LONGEST_KEY)))
-            keys += (entry.name for entry in listed.entries)
-        return listing_overlay.in_ballots(keys, (), classify)
-
-    def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        return leftovers.in_ballots(name, creation)
-
-    def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        return leftovers.mend_ballots(name, creation, free_lost=free_lost)
-
-    def folder(self, name: Name) -> str:
-        return folder_of(name)
-
-    def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        """As the contract says: there is no registry."""
-        del place
-        yield from ()
-        return {}
 
     def shelf(self, state: str, folder: str) -> str | None:
         return shelf_for(state, folder, self.keys, LONGEST_KEY)
@@ -216,6 +196,8 @@ class Claiming(Arbiter):
     claims: Claims
     place: str  # the store's canonical address, up to where its names begin
     largest_publish: int  # more bytes than this the store can't copy
+
+    folder = staticmethod(state_keys.folder_of)
 
     @property
     def kind(self) -> str:
@@ -255,30 +237,16 @@ class Claiming(Arbiter):
             found += yield from listing_overlay.in_claims(self.claims, self.place, folder, classify)
         return found
 
-    def survey(self, classify: Classify, state: str, folders: Iterable[str]) -> Protocol[list[Sighting]]:
-        """As the contract says: one request a folder and page."""
-        del state
-        return self.sightings(classify, folders, (), ())
-
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        return leftovers.in_claims(name, creation, claims=self.claims, place=self.place)
+        return in_claims(name, creation, claims=self.claims, place=self.place)
 
     def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        return leftovers.mend_claims(
-            name, creation, claims=self.claims, place=self.place, free_lost=free_lost
-        )
-
-    def folder(self, name: Name) -> str:
-        return state_keys.folder_of(name)
+        return mend_claims(name, creation, claims=self.claims, place=self.place, free_lost=free_lost)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
         request = SweepClaims(self.claims, f"{self.place}{place}")
         entries = yield from listing_overlay.all_pages(request)
         return {identity.removeprefix(self.place): claim for identity, claim in entries}
-
-    def shelf(self, state: str, folder: str) -> str | None:
-        del state, folder
-        return None
 
 
 def _refuse_larger(name: Name, body: Body, largest_publish: int) -> None:

@@ -47,14 +47,9 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     Six requests where nobody else is there: prepare, list, look at the plain name, accept, list, publish. A
     numbered name's predecessor is looked for afterwards, as under the store's own decision.
 
-    Raises
-    ------
-    NameTaken
-        Another creation provably holds the name.
-    OutcomeUnknown
-        No decision until the deadline, or this creation's own was lost from sight.
-    OSError
-        The store refused, or others came between until the deadline, and it was never put to the vote.
+    ``NameTaken``: another creation provably holds the name. ``OutcomeUnknown``: no decision until the
+    deadline, or this creation's own was lost from sight. ``OSError``: the store refused, or others came
+    between until the deadline, and it was never put to the vote.
     """
     voter = Voter(name, creation)
     try:
@@ -98,12 +93,8 @@ def find(
     decided. Then it is for the value of the highest accept, whatever ballots have begun above that: each
     ballot above the one that has decided it takes its value over.
 
-    Raises
-    ------
-    OutcomeUnknown
-        A creator has died in the middle, and this reader may not finish what that has begun.
-    OSError
-        The store can't be read, or others came between until the deadline.
+    ``OutcomeUnknown``: a creator has died in the middle, and this reader may not finish what that has begun.
+    ``OSError``: the store can't be read, or others came between until the deadline.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
@@ -176,12 +167,8 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bo
     creations: one that clean-up has voted for may be sent by anybody once more, who was paused. Returns
     whether it was the last time, and no ballot is left.
 
-    Raises
-    ------
-    OutcomeUnknown
-        Its incarnation may have ended, or what is older than the shim been removed.
-    OSError
-        The store refuses, or does not answer in time, and nothing of it is gone.
+    ``OutcomeUnknown``: its incarnation may have ended, or what is older than the shim been removed.
+    ``OSError``: the store refuses, or does not answer in time, and nothing of it is gone.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()

@@ -47,14 +47,9 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
     the plain name; the claim; the copy. ``place`` is the store's canonical address, up to where its names
     begin (``s3://``): one registry serves many.
 
-    Raises
-    ------
-    NameTaken
-        Another creation provably holds the name.
-    OutcomeUnknown
-        A claim was sent, and no answer until the deadline proves anything; or it can't be published.
-    OSError
-        Store or registry refused, or gave no answer in time, and nothing was claimed.
+    ``NameTaken``: another creation provably holds the name. ``OutcomeUnknown``: a claim was sent, and no
+    answer until the deadline proves anything; or it can't be published. ``OSError``: store or registry
+    refused, or gave no answer in time, and nothing was claimed.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     try:
@@ -86,13 +81,8 @@ def find(
     With ``helps`` it looks at the bytes, for their size and time, and at the plain name, to publish what a
     dead writer has left unpublished, as well as that can be done. Else the claim alone is read.
 
-    Raises
-    ------
-    OutcomeUnknown
-        It can't be known.
-    OSError
-        The bytes of a living claim are gone, and something else is under the plain name: what goes round the
-        shim has removed the ones, and put the other.
+    ``OutcomeUnknown``: it can't be known. ``OSError``: the bytes of a living claim are gone, and something
+    else is under the plain name: what goes round the shim has removed the ones, and put the other.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     while True:

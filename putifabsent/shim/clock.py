@@ -136,15 +136,8 @@ def take(
     ``count`` is from 1 to :data:`MOST`; ``steady`` are seconds that only go on, by the caller's own clock.
 
     Returns milliseconds since 1970. All are above those of whoever was answered before this was called.
-
-    Raises
-    ------
-    TimeoutError
-        The registry did not answer in time; or its counter is too far ahead of its clock.
-    ConfigError
-        It tells no time.
-    OSError
-        It refuses.
+    ``TimeoutError``: the registry did not answer in time; or its counter is too far ahead of its clock.
+    ``ConfigError``: it tells no time. ``OSError``: it refuses.
     """
     if not counter.forgets:
         return (yield from _taken(counter, name, count, known, steady))

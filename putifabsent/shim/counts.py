@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.shim import ballot_state, state_keys
@@ -18,14 +16,13 @@ from putifabsent.shim.requests import (
     Put,
     Since,
     WriteClaim,
+    kind_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from putifabsent.shim.requests import Request
-
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Counts(NamedTuple):
@@ -56,18 +53,13 @@ class Counts(NamedTuple):
                 pauses += 1
             elif not isinstance(request, (Now, Since)):
                 for each in request if isinstance(request, Both) else (request,):
-                    kind = _kind(type(each).__name__)
+                    kind = kind_of(type(each).__name__)
                     kinds[kind] = kinds.get(kind, 0) + 1
             if (round_ := _round(request)) is not None:
                 rounds.add(round_)
             if (token := _helped(request)) is not None:
                 helped.add(token)
         return cls(kinds, pauses, len(rounds), len(helped))
-
-
-@cache
-def _kind(request: str) -> str:
-    return _WORDS.sub("_", request).lower()
 
 
 def _round(request: Request) -> tuple[object, ...] | None:

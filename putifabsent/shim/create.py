@@ -63,14 +63,9 @@ def create(name: Name, body: Body, creation: Creation, *, largest_put: int) -> P
     The creation's token decides "was it me?", now and in :func:`resolve`. Bodies above ``largest_put`` bytes
     are staged first and published by a conditional completion.
 
-    Raises
-    ------
-    NameTaken
-        Another creation provably holds the name; NameExpired: its number was used before, and has expired.
-    OutcomeUnknown
-        An answer was lost, and none that proves anything came until the deadline.
-    OSError
-        The store refused, or took nothing until the deadline; nothing was written.
+    ``NameTaken``: another creation provably holds the name; ``NameExpired``: its number was used before, and
+    has expired. ``OutcomeUnknown``: an answer was lost, and none that proves anything came until the
+    deadline. ``OSError``: the store refused, or took nothing until the deadline; nothing was written.
     """
     send = Stage if body.size > largest_put else Create
     return _create(name, send(name.path, body, creation), creation)
@@ -84,8 +79,11 @@ def copy(
     largest_put: int,
     copies: bool = False,
     seen: Found | Absent | None = None,
+    keep: bool = True,
 ) -> Protocol[None]:
     """Create ``name`` from the bytes of ``source``, which nobody changes meanwhile; else as :func:`create`.
+
+    Without ``keep``, ``source`` goes after a proven win.
 
     With ``copies`` a probe has proven that the store honours a condition on copies. What a format says
     something of is read all the same, and judged; ``Damaging``: its bytes are not whole. ``seen`` is what a
@@ -112,19 +110,8 @@ def copy(
         check_whole(name, body)
         send = Create(name.path, body, creation)
     yield from _create(name, send, creation)
-
-
-def rename(
-    source: str,
-    name: Name,
-    creation: Creation,
-    *,
-    largest_put: int,
-    copies: bool = False,
-    seen: Found | Absent | None = None,
-) -> Protocol[None]:
-    """Create ``name`` from the bytes of ``source``, which goes only after a proven win; as :func:`copy`."""
-    yield from copy(source, name, creation, largest_put=largest_put, copies=copies, seen=seen)
+    if keep:
+        return
     try:
         # A source that stays behind is litter, not harm: the name is decided.
         with contextlib.suppress(Exception):
@@ -141,20 +128,13 @@ def rename(
 def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     """Answer an unknown outcome later. It changes nothing: the creation may have been acknowledged before.
 
-    Returns
-    -------
-    Holder or None
-        The creation itself: it won, and the name is its. None: the name is not there *now*; the
-        creation may never have happened, may have been deleted since, or may still land.
+    Returns the creation itself: it won, and the name is its. None: the name is not there *now*; the creation
+    may never have happened, may have been deleted since, or may still land.
 
-    Raises
-    ------
-    NameTaken
-        Another creation holds the name *now*, which the store alone proves (T). It is no word on whether this
-        one had held it before: what was deleted leaves no trace in a store. Only who knows that the other was
-        there before this one was sent may call it a loss (K).
-    OutcomeUnknown
-        The store can't be read; or the creation is there, and it is not known whether it stands.
+    ``NameTaken``: another creation holds the name *now*, which the store alone proves (T). It is no word on
+    whether this one had held it before: what was deleted leaves no trace in a store. Only who knows that the
+    other was there before this one was sent may call it a loss (K). ``OutcomeUnknown``: the store can't be
+    read; or the creation is there, and it is not known whether it stands.
     """
     seen = yield from look(name.path, name.path, token, "the name's holder was requested")
     if isinstance(seen, Absent):

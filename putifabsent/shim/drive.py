@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from putifabsent.backends.base import Staged, Store
 from putifabsent.shim.requests import Both, Pause, Protocol, Request, Since, Sleep, perform, perform_async
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
-
 
 T = TypeVar("T")
 Step = TypeVar("Step")

@@ -49,12 +49,8 @@ def check_win(
 
     Without ``may_withdraw`` a creation that does not count is not removed: who only asks may not.
 
-    Raises
-    ------
-    NameTaken
-        Another creation had the identity before, or the number has expired; mine has been removed again.
-    OutcomeUnknown
-        It can't be known; nothing has been removed.
+    ``NameTaken``: another creation had the identity before, or the number has expired; mine has been removed
+    again. ``OutcomeUnknown``: it can't be known; nothing has been removed.
     """
     if name.aliases:
         yield from _check_aliases(name, token, may_withdraw=may_withdraw and not lost)
@@ -72,18 +68,12 @@ def check_number(
 ) -> Protocol[None]:
     """Return if the number of ``name`` had not expired before; otherwise as :func:`check_win`.
 
-    Parameters
-    ----------
-    lost
-        Whether an answer to it was lost. Then what looks like a second creation of an expired number may
-        be this one itself, which had been there before, and was sent once more.
-    made
-        When it was made. None: when the listing says, as it is for what came in one put.
-    put_at
-        For what is decided elsewhere and only published under the name: when its bytes were put (None: they
-        are gone). A listing shows publications: they may be later, and one that is missing proves nothing.
-    withdraw
-        Removes the creation, and raises NameExpired, where that is more than to remove the plain name.
+    Where an answer to it was ``lost``, what looks like a second creation of an expired number may be this one
+    itself, which had been there before, and was sent once more. ``made`` is when it was made; None: when the
+    listing says, as it is for what came in one put. ``put_at`` is for what is decided elsewhere and only
+    published under the name: when its bytes were put (None: they are gone). A listing shows publications:
+    they may be later, and one that is missing proves nothing. ``withdraw`` removes the creation, and raises
+    NameExpired, where that is more than to remove the plain name.
     """
     series = name.series
     if series is None or not series.predecessors:

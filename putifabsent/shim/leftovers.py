@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Found, Listed
 from putifabsent.shim import ballot
-from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void, marked
+from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void
 from putifabsent.shim.claimant import Claimant, has_ended
 from putifabsent.shim.claims import clean
-from putifabsent.shim.proposer import Voter
+from putifabsent.shim.proposer import Voter, is_copy
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import List, Protocol, Publish
 from putifabsent.shim.state_keys import folder_of as salted_folder_of
@@ -90,27 +90,20 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
     votes: list[Prepare | Accept] = [*scene.prepares, *scene.accepts]
     over = sum(key.incarnation < living for key in votes) + sum(end < living - 1 for end in scene.ends)
     found = [(voter.name, What.ENDED, voter.folder, over)] if over else []
-    for path, seen in looks.items():
-        if isinstance(seen, Found) and scene.has_ended(seen.holder.token):
-            found.append((path, What.COPY, path, 1))
+    there = {path: seen.holder.token for path, seen in looks.items() if isinstance(seen, Found)}
+    ended = [path for path, token in there.items() if scene.has_ended(token)]
+    found += [(path, What.COPY, path, 1) for path in ended]
     value = scene.decided(living) or scene.bare(living)
-    is_older = any(
-        isinstance(seen, Found) and not scene.has_ended(seen.holder.token) for seen in looks.values()
-    )
+    is_older = len(there) > len(ended)
     if value is None and scene.is_abandoned and not is_older:
         found.append((voter.name, What.ABANDONED, voter.folder, len(scene.ballots(living))))
     elif scene.highest(living) is not None and (value is None or is_void(value)):
         found.append((voter.name, What.UNDECIDED, voter.folder, 1))
     elif value is not None:
         path, prepare = voter.name_of(value), Prepare(living, 0, value)
-        seen = looks[path]
-        what = _shown(
-            seen,
-            is_it=isinstance(seen, Found) and marked(seen.holder.token) == (living, value),
-            has_ended=isinstance(seen, Found) and scene.has_ended(seen.holder.token),
-            has_bytes=prepare in scene.made,
-            guarded=name.guarded,
-        )
+        seen, has_bytes = looks[path], prepare in scene.made
+        is_it, hides = is_copy(seen, living, value), path in there and path not in ended
+        what = _shown(is_it=is_it, hides=hides, has_bytes=has_bytes, guarded=name.guarded)
         if what is not None:
             found.append((path, what, voter.path(prepare), 1))
     return _leftovers(found, looks, times)
@@ -136,25 +129,18 @@ def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> 
     living = None if claim is None or not claim.live else claim.key
     over = sum(part.incarnation <= used and key != living for key, part in salted.items())
     found = [(name.path, What.ENDED, folder, over)] if over else []
-    for path, seen in looks.items():
-        if isinstance(seen, Found) and has_ended(seen, claim):
-            found.append((path, What.COPY, path, 1))
+    there = {path: seen for path, seen in looks.items() if isinstance(seen, Found)}
+    ended = [path for path, seen in there.items() if has_ended(seen, claim)]
+    found += [(path, What.COPY, path, 1) for path in ended]
     free = sum(part.incarnation > used for part in salted.values())
-    is_older = any(isinstance(seen, Found) and not has_ended(seen, claim) for seen in looks.values())
-    if free and living is None and not is_older:
+    if free and living is None and len(there) == len(ended):
         found.append((name.path, What.ABANDONED, folder, free))
     shown = None if claim is None or living is None else claimant.path_of(claim)
     if claim is not None and shown is not None:
-        seen = looks[shown]
         part = parsed(claim.key)
-        is_it = isinstance(seen, Found) and part is not None and seen.holder.token == part.mark
-        what = _shown(
-            seen,
-            is_it=is_it,
-            has_ended=isinstance(seen, Found) and has_ended(seen, claim),
-            has_bytes=has_bytes,
-            guarded=name.guarded,
-        )
+        is_it = part is not None and shown in there and there[shown].holder.token == part.mark
+        hides = shown in there and shown not in ended
+        what = _shown(is_it=is_it, hides=hides, has_bytes=has_bytes, guarded=name.guarded)
         # Whoever finds the bytes of a claim gone takes their copy, and after the table was left that is all.
         if what is not None and what is not What.UNBACKED:
             found.append((shown, what, claim.key, 1))
@@ -200,13 +186,14 @@ def _looks(name: Name, creation: Creation) -> Protocol[dict[str, Found | Absent]
     return looks
 
 
-def _shown(
-    seen: Found | Absent, *, is_it: bool, has_ended: bool, has_bytes: bool, guarded: bool
-) -> What | None:
-    """Say what is wrong with the plain name of an incarnation that lives; None: nothing."""
+def _shown(*, is_it: bool, hides: bool, has_bytes: bool, guarded: bool) -> What | None:
+    """Say what is wrong with the plain name of an incarnation that lives; None: nothing.
+
+    It shows the incarnation itself, or ``hides`` it behind another thing, which is not one that has ended.
+    """
     if is_it:
         return None if has_bytes else What.UNBACKED
-    if isinstance(seen, Absent) or has_ended:
+    if not hides:
         return What.UNPUBLISHED if has_bytes else What.LOST
     if not guarded:
         return None  # whoever wrote over it may

@@ -8,11 +8,12 @@ answer says which, and the door looks.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.errors import ConfigError
@@ -28,7 +29,7 @@ _FORMATS = (hudi, delta, iceberg, paimon, spark)
 GRAMMARS: dict[str, Grammar] = {module.FORMAT: module.classify for module in _FORMATS}
 """Each format's grammar, in the order in which they are tried."""
 
-RULES: dict[str, tuple[Rule, ...]] = {module.FORMAT: module.RULES for module in _FORMATS}
+RULES = {module.FORMAT: tuple(Rule(*row) for row in module.RULES) for module in _FORMATS}
 """Each format's grammar, for people."""
 
 ENFORCED: dict[str, Enforced] = {module.FORMAT: module.ENFORCED for module in _FORMATS}
@@ -44,6 +45,9 @@ _AUTO = "auto"
 _NONE = "none"
 _DIGITS = frozenset("0123456789")
 _UNDERSCORES = 2
+# Of a bucket's policy: how many bytes S3 takes, and what is special in it.
+_LARGEST = 20 * 1024
+_SPECIAL = re.compile(r"[*?$]")
 # What is special in a glob's component: a star, a question mark, a set (which may begin with a bracket).
 _PIECES = re.compile(r"(\*|\?|\[!?\][^\]]*\]|\[!?[^\]]+\])")
 
@@ -64,12 +68,6 @@ class Policy:
         number of folders, and ``x/`` is all that lies in ``x``. A pattern without ``/`` before its end is
         looked for in every folder, as in a ``.gitignore``.
 
-    Attributes
-    ----------
-    asks_evidence
-        Whether names that other programs use as well are guarded only with evidence. What speaks against a
-        name is looked for all the same.
-
     Raises
     ------
     ConfigError
@@ -84,6 +82,8 @@ class Policy:
 
     formats: tuple[str, ...]
     guard: tuple[str, ...]
+    # Whether names that other programs use as well are guarded only with evidence. What speaks against a name
+    # is looked for all the same.
     asks_evidence: bool
     _guarded: re.Pattern[str] | None = field(compare=False, repr=False)
 
@@ -250,3 +250,44 @@ def _piece(piece: str) -> str:
         members = re.sub(r"[\\\[\]&~|^]", r"\\\g<0>", piece[1 + negated : -1])
         return f"(?!/)[{'^' * negated}{members}]"
     return re.escape(piece)
+
+
+def bucket_policy(place: str, formats: Iterable[str]) -> dict[str, Any]:
+    """Return the S3 bucket policy that has the store itself refuse an unconditional put to a guarded name.
+
+    It is for the tables in a folder and below it: a bucket, or ``lake/warehouse``. Reference: the S3 user
+    guide, "Enforce conditional writes on Amazon S3 buckets". ``ConfigError``: no format is named, or S3 takes
+    no policy as large as this one.
+    """
+    # What is special in a policy is escaped so.
+    folder = _SPECIAL.sub(lambda found: f"${{{found[0]}}}", place.strip("/"))
+    resources = [
+        f"arn:aws:s3:::{folder}/{below}{pattern}"
+        for each in formats
+        for pattern in ENFORCED[each].patterns
+        for below in ("", "*/")
+    ]
+    if not resources:
+        raise ConfigError(f"name the formats of the tables: {', '.join(ENFORCED)}")
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": "GuardedNamesAreCreatedOnce",
+                "Effect": "Deny",
+                "Principal": "*",
+                "Action": "s3:PutObject",
+                "Resource": resources,
+                "Condition": {
+                    "Null": {"s3:if-none-match": "true"},
+                    "Bool": {"s3:ObjectCreationOperation": "true"},
+                },
+            }
+        ],
+    }
+    size = len(json.dumps(policy, separators=(",", ":")).encode())
+    if size > _LARGEST:
+        raise ConfigError(
+            f"the policy has {size} bytes, and S3 takes {_LARGEST}: name fewer formats, or a shorter prefix"
+        )
+    return policy

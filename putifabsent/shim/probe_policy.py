@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from putifabsent.errors import ConfigError, UnsafeStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 BY_THE_STORE = ("auto", "native")
 """With these, the store itself decides."""
@@ -89,7 +87,10 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     known = _NATIVE_HOSTS.get(kind)
     if known is None:
         return True
-    return host is not None and known.fullmatch(_host_of(host)) is None
+    if host is None:
+        return False
+    found = urlsplit(host if "://" in host else f"//{host}").hostname
+    return known.fullmatch((found or "").rstrip(".")) is None
 
 
 def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
@@ -108,8 +109,3 @@ def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
         raise UnsafeStore(
             f"the store at {where} {can_not}. A probe found: {found}. Nothing was written. {instead}"
         )
-
-
-def _host_of(address: str) -> str:
-    found = urlsplit(address if "://" in address else f"//{address}").hostname
-    return (found or "").rstrip(".")

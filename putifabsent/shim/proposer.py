@@ -258,14 +258,9 @@ class Voter:
 
         ``scene`` is what a listing has shown since; ``own`` the value to stand for, where none was accepted.
 
-        Raises
-        ------
-        Ended
-            The incarnation has ended meanwhile.
-        Removed
-            Something that goes round the shim has removed what there was to decide, or my prepare.
-        OutcomeUnknown
-            It has done so when my own value may have been decided.
+        ``Ended``: the incarnation has ended meanwhile. ``Removed``: something that goes round the shim has
+        removed what there was to decide, or my prepare. ``OutcomeUnknown``: it has done so when my own value
+        may have been decided.
         """
         value = yield from self._decide(prepare, scene, own)
         return (yield from self.valid(prepare.incarnation, value))

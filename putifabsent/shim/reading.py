@@ -1,6 +1,6 @@
 """Read until the store answers. Reading twice is harmless, so only refusals and the deadline end it.
 
-So is removing twice what nobody makes again.
+So is removing twice what nobody makes again, and putting twice what says the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from putifabsent.shim.requests import Delete, Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
+    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, Put, ReadClaim, SweepClaims, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,14 @@ def unanswered(cause: Exception) -> OSError:
 
 
 def read(
-    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | Delete,
+    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | Delete | Put,
     failure: Callable[[Exception], Exception] = unanswered,
+    late: Callable[[Exception], Exception] | None = None,
 ) -> Protocol[Any]:
     """Return the outcome of a ``request`` that does no harm twice, neither a refusal nor a lost answer.
 
     ``failure`` makes the exception to raise, from the store's own, when it refuses or the deadline comes; by
-    default that is the store's own, as an OSError.
+    default that is the store's own, as an OSError. ``late`` makes another one for the deadline.
     """
     for attempt in count(1):
         answer = yield request
@@ -51,7 +52,7 @@ def read(
             return answer
         cause = answer.error if isinstance(answer, Refused) else answer.cause
         if isinstance(answer, Refused) or not (yield Pause(attempt)):
-            error = failure(cause)
+            error = (failure if late is None or isinstance(answer, Refused) else late)(cause)
             if error is cause:
                 raise error  # with a cause of its own
             raise error from cause

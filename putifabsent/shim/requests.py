@@ -7,7 +7,9 @@ said, an outcome is what the method of the store, the registry, the lock or the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.backends.base import ConditionalCopy, Creation, Refused, Staged, Store
@@ -230,33 +232,27 @@ Request: TypeAlias = (
 T = TypeVar("T")
 Protocol: TypeAlias = Generator[Request, Any, T]
 
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@cache
+def kind_of(request: str) -> str:
+    """Return what a class of requests is called where it is counted: ``stage_copy``, ``write_claim``."""
+    return _WORDS.sub("_", request).lower()
+
+
 _OF_THE_STORE: dict[type, str] = {
-    Create: "create",
-    Copy: "copy",
-    Stage: "stage",
-    StageCopy: "stage_copy",
-    Complete: "complete",
-    Discard: "discard",
-    Head: "head",
-    Get: "get",
-    List: "list",
-    Walk: "walk",
-    Delete: "delete",
-    Put: "put",
-    Publish: "publish",
-    StoreTime: "time",
-}
+    each: kind_of(each.__name__)
+    for each in (
+        *(Create, Copy, Stage, StageCopy, Complete, Discard),
+        *(Head, Get, List, Walk, Delete, Put, Publish),
+    )
+} | {StoreTime: "time"}
 """Which method of a store each calls, with all its fields; asynchronously, that method's twin."""
 
 _OF_ITS_FIRST: dict[type, str] = {
-    ReadClaim: "read",
-    WriteClaim: "write",
-    ForgetClaim: "forget",
-    ListClaims: "list",
-    SweepClaims: "sweep",
-    Acquire: "acquire",
-    Release: "release",
-    Advance: "advance",
+    each: kind_of(each.__name__).partition("_")[0]
+    for each in (ReadClaim, WriteClaim, ForgetClaim, ListClaims, SweepClaims, Acquire, Release, Advance)
 }
 """The same of those that call their first field, with all others."""
 

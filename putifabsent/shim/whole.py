@@ -26,16 +26,13 @@ from __future__ import annotations
 import errno
 import re
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from putifabsent.backends.body import Body
 from putifabsent.errors import Damaging
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
 from putifabsent.shim.names import Name, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 LARGE = 16 * 2**20
 """Bytes; of a body that has more the ends are looked at alone."""

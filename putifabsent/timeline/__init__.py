@@ -11,18 +11,19 @@ They are read from any store.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.hudi_steps import Fault, Finding, State
 from putifabsent.shim.formats.iceberg import is_metadata
 from putifabsent.timeline.delta import DeltaTimeline
 from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, of_a_bucket
-from putifabsent.timeline.hudi import Fault, Finding, HudiTimeline, check_steps
+from putifabsent.timeline.hudi import HudiTimeline, check_steps
 from putifabsent.timeline.hudi_history import Manifest
 from putifabsent.timeline.iceberg import IcebergTimeline
 from putifabsent.timeline.paimon import PaimonTimeline
-from putifabsent.timeline.parts import HistoryFile, Part
-from putifabsent.timeline.reading import Record, Timeline
+from putifabsent.timeline.reading import HistoryFile, Part, Timeline
 from putifabsent.timeline.records import (
     Commit,
     Content,
@@ -31,13 +32,10 @@ from putifabsent.timeline.records import (
     Instant,
     Order,
     Raw,
+    Record,
     Snapshot,
-    State,
     StateFile,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "READERS",
@@ -124,21 +122,9 @@ def is_table(url: str, *, fs: Any = None, **options: Any) -> bool:
 def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
     """Find the tables below a folder: the folder itself if it is one, and no table within another.
 
-    Parameters
-    ----------
-    url, fs, options
-        As for :func:`read`.
-
-    Yields
-    ------
-    str
-        The folders of tables, in the filesystem's own words, in the order of their names. They are looked for
-        in :data:`DEEPEST` folders below each other, not in those that are hidden.
-
-    Raises
-    ------
-    OSError
-        The store refuses.
+    Parameters are those of :func:`read`. The folders come in the filesystem's own words, in the order of
+    their names. They are looked for in :data:`DEEPEST` folders below each other, not in those that are
+    hidden. ``OSError``: the store refuses.
     """
     fs, root = opened(url, fs, options)
     if _formats_of(fs, root):

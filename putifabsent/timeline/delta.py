@@ -22,14 +22,13 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.parts import Numbered, numbered_parts
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
 from putifabsent.timeline.records import Commit, Content, Details
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from putifabsent.timeline.parts import Part, Whole
+    from putifabsent.timeline.reading import Part, Whole
     from putifabsent.timeline.records import Order
 
 _LOG = "_delta_log"
@@ -47,10 +46,7 @@ _COLUMNS = (
 class DeltaTimeline(Timeline[Commit]):
     """The commits of a Delta table that its log still has; it has no history.
 
-    Raises
-    ------
-    ConfigError
-        There is no Delta table: neither a commit nor a checkpoint in ``_delta_log/``.
+    ``ConfigError``: there is no Delta table: neither a commit nor a checkpoint in ``_delta_log/``.
     """
 
     format = "delta"
@@ -183,14 +179,10 @@ def proof_in(fs: Any, log: str) -> Proof | None:
         elif each.last.endswith(".crc") and (number := number_in(each.last[:-4] + ".json")) is not None:
             proofs.append(Proof(number, each.path))
         elif each.last == _POINTER:
-            proofs += [Proof(number, path) for path, number in _pointed_at(fs, each.path)]
+            for path, written in read(fs, [each.path]):
+                with suppress(KeyError, OverflowError, TypeError, ValueError):
+                    proofs.append(Proof(int(json.loads(written)["version"]), path))
     return max(proofs, default=None)
-
-
-def _pointed_at(fs: Any, path: str) -> Iterator[tuple[str, int]]:
-    for _, written in read(fs, [path]):
-        with suppress(KeyError, OverflowError, TypeError, ValueError):
-            yield path, int(json.loads(written)["version"])
 
 
 def is_staged(fs: Any, log: str) -> bool:

@@ -8,18 +8,16 @@ from __future__ import annotations
 import errno
 import io
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
 from glob import has_magic
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline.records import Content
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -43,22 +41,13 @@ _HEADER = {
 
 
 class Trouble(str, Enum):
-    """Why something can't be read.
+    """Why something can't be read."""
 
-    ==============  ==========================================================================
-    ``missing``     another file names it, and it is not there
-    ``empty``       it has no bytes, where its format always writes some
-    ``unreadable``  it is torn, or not what its name says
-    ``copied``      it is another record, under a name that is not that one's
-    ``unknown``     it is of a version that is not known
-    ==============  ==========================================================================
-    """
-
-    MISSING = "missing"
-    EMPTY = "empty"
-    UNREADABLE = "unreadable"
-    COPIED = "copied"
-    UNKNOWN = "unknown"
+    MISSING = "missing"  # another file names it, and it is not there
+    EMPTY = "empty"  # it has no bytes, where its format always writes some
+    UNREADABLE = "unreadable"  # it is torn, or not what its name says
+    COPIED = "copied"  # it is another record, under a name that is not that one's
+    UNKNOWN = "unknown"  # it is of a version that is not known
 
 
 class Problem(NamedTuple):
@@ -308,12 +297,8 @@ def _of_json(written: bytes) -> dict[str, Any]:
 def records_of(written: bytes) -> list[dict[str, Any]]:
     """Return the records of an Avro file.
 
-    Raises
-    ------
-    ValueError
-        They are torn, or no Avro.
-    NotImplementedError
-        They are packed in a way that is not known here.
+    ``ValueError``: they are torn, or no Avro. ``NotImplementedError``: they are packed in a way that is not
+    known here.
     """
     fastavro = avro()
     try:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.hudi import completed_as, instant_in
+from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as, instant_in
 from putifabsent.shim.formats.hudi_layout import (
     PROPERTIES,
     READ_IN_TURN,
@@ -19,7 +19,7 @@ from putifabsent.shim.formats.hudi_layout import (
     layout_of,
     that_counts,
 )
-from putifabsent.shim.formats.hudi_steps import Fault, Finding, Seen, State, check
+from putifabsent.shim.formats.hudi_steps import Finding, Seen, State, check
 from putifabsent.timeline import hudi_archive, hudi_history
 from putifabsent.timeline.files import (
     Problem,
@@ -32,8 +32,7 @@ from putifabsent.timeline.files import (
     report,
     report_all,
 )
-from putifabsent.timeline.parts import Stretch, stretches
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import Stretch, Timeline, stretches
 from putifabsent.timeline.records import Content, Details, Instant, Raw, StateFile
 
 if TYPE_CHECKING:
@@ -42,24 +41,15 @@ if TYPE_CHECKING:
 
     from putifabsent.timeline.files import Listed
     from putifabsent.timeline.hudi_history import Manifest
-    from putifabsent.timeline.parts import HistoryFile, Part, Whole
+    from putifabsent.timeline.reading import HistoryFile, Part, Whole
     from putifabsent.timeline.records import Order
-
-__all__ = ["Fault", "Finding", "HudiTimeline", "active_instants", "check_steps", "seen_in"]
 
 
 class HudiTimeline(Timeline[Instant]):
     """The timeline of a Hudi table, of version 6, 8 or 9; or of the metadata table of one.
 
-    Attributes
-    ----------
-    layout
-        What ``hoodie.properties`` says.
-
-    Raises
-    ------
-    ConfigError
-        There is no Hudi table, or one of a version that is not known.
+    ``layout`` is what ``hoodie.properties`` says. ``ConfigError``: there is no Hudi table, or one of a
+    version that is not known.
     """
 
     format = "hudi"
@@ -95,12 +85,8 @@ class HudiTimeline(Timeline[Instant]):
     ) -> Iterator[Instant]:
         """Return the instants that are archived.
 
-        Parameters
-        ----------
-        order
-            Ordered by when they were requested, they come while the files are read; else all are read first.
-        raw
-            Whether to read their plans and metadata too, for :meth:`details`: most of the history's bytes.
+        In the ``order`` in which they were requested they come while the files are read; else all are read
+        first. With ``raw`` their plans and metadata are read, too, for :meth:`details`: most of its bytes.
         """
         found: Iterable[Instant]
         if self.layout.in_levels:
@@ -264,7 +250,7 @@ def seen_in(instant: Instant) -> Iterator[Seen]:
     is_completed = instant.state is State.COMPLETED
     for state in (State.REQUESTED, State.INFLIGHT):
         file = files.get(state)
-        must_be = is_completed and (state is State.INFLIGHT or instant.action != "savepoint")
+        must_be = is_completed and (state is State.INFLIGHT or instant.action != SAVEPOINT)
         if must_be or (file and not is_completed):
             action = file.action if file else instant.began or instant.action
             yield Seen(instant.time, action, state, instant.salt, name=file.path if file else "")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import archive_in, completed_as
 from putifabsent.shim.formats.hudi_files import blocks
+from putifabsent.shim.formats.hudi_steps import State
 from putifabsent.timeline.files import (
     Problem,
     Problems,
@@ -20,10 +22,7 @@ from putifabsent.timeline.files import (
     read,
     report,
 )
-from putifabsent.timeline.records import Content, Details, Instant, State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from putifabsent.timeline.records import Content, Details, Instant
 
 _PLAN = "mergeArchivePlan"
 # So often files may be merged into one, and go, while they are read.

@@ -7,17 +7,16 @@ one that names a manifest that has gone, takes the manifest with the highest num
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import history_in, manifest_in
+from putifabsent.shim.formats.hudi_steps import State
 from putifabsent.timeline.files import Problem, Problems, Trouble, arrow, below, listed, report, report_all
-from putifabsent.timeline.parts import HistoryFile, Span
-from putifabsent.timeline.records import Instant, Raw, State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from putifabsent.timeline.reading import HistoryFile, Span
+from putifabsent.timeline.records import Instant, Raw
 
 _VERSION = "_version_"
 _KNOWN = 1

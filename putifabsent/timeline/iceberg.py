@@ -22,16 +22,9 @@ _FOLDER = "metadata"
 class IcebergTimeline(Timeline[IcebergSnapshot]):
     """The snapshots of an Iceberg table that its current metadata list; what has expired is forgotten.
 
-    Parameters
-    ----------
-    root
-        The root of a table that is kept by path, whose newest ``v<N>.metadata.json`` is current. Of one that
-        a catalog keeps, only the catalog knows which is: then that metadata file itself.
-
-    Raises
-    ------
-    ConfigError
-        There is no Iceberg table, or one of a catalog's, and no metadata file was given.
+    ``root`` is that of a table that is kept by path, whose newest ``v<N>.metadata.json`` is current. Of one
+    that a catalog keeps, only the catalog knows which is: then it is that metadata file itself.
+    ``ConfigError``: there is no Iceberg table, or one of a catalog's, and no metadata file was given.
     """
 
     format = "iceberg"

@@ -29,15 +29,14 @@ from putifabsent.timeline.files import (
     report_torn,
     roaring,
 )
-from putifabsent.timeline.parts import Numbered, numbered_parts
-from putifabsent.timeline.reading import Timeline
+from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
 from putifabsent.timeline.records import Content, Details, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from putifabsent.shim.formats.paimon import Entry
-    from putifabsent.timeline.parts import Part, Whole
+    from putifabsent.timeline.reading import Part, Whole
     from putifabsent.timeline.records import Order
 
 _TAG = "tag-"
@@ -46,12 +45,8 @@ _TAG = "tag-"
 class PaimonTimeline(Timeline[Snapshot]):
     """The snapshots of a Paimon table, or of a branch of one, in its folder ``branch/branch-<name>/``.
 
-    ``LATEST`` and ``EARLIEST`` are hints: the snapshots that are there are listed.
-
-    Raises
-    ------
-    ConfigError
-        There is no Paimon table: neither a schema nor a snapshot.
+    ``LATEST`` and ``EARLIEST`` are hints: the snapshots that are there are listed. ``ConfigError``: there is
+    no Paimon table: neither a schema nor a snapshot.
     """
 
     format = "paimon"
@@ -162,6 +157,11 @@ def snapshot_of(
     return None
 
 
+def names_in(snapshot: Snapshot, *kinds: str) -> list[str]:
+    """Return the lists, or the index manifest, that a snapshot names."""
+    return [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
+
+
 class Manifests:
     """The manifests of a table, also for snapshots of a branch; ``files`` tell what can't be read."""
 
@@ -194,8 +194,7 @@ class Manifests:
 
     def indices_of(self, snapshot: Snapshot) -> list[Index]:
         """Return the index files of a snapshot; none, if its index manifest can't be read."""
-        name = snapshot.content.get("indexManifest")
-        found = self.files.records(self._paths([str(name)]), index_of) if name else None
+        found = self.files.records(self._paths(names_in(snapshot, "indexManifest")), index_of)
         return [each for each in found or () if each is not None]
 
     def vectors(self, snapshot: Snapshot) -> dict[str, Vector]:
@@ -205,10 +204,9 @@ class Manifests:
 
     def paths_of(self, snapshot: Snapshot, *kinds: str) -> set[str]:
         """Return the lists of a snapshot, its manifests and its index manifest, by their full names."""
-        lists = [str(snapshot.content[kind]) for kind in kinds if snapshot.content.get(kind)]
+        lists, index = names_in(snapshot, *kinds), names_in(snapshot, "indexManifest")
         named = [each for path in lists for each in self.files.records(self._paths([path]), _name_in) or ()]
-        index = snapshot.content.get("indexManifest")
-        return {*self._paths([*lists, *named, *([str(index)] if index else [])])}
+        return {*self._paths([*lists, *named, *index])}
 
     def deleted(self, vector: Vector) -> Any:
         """Return the rows that a deletion vector deletes, a ``pyroaring.BitMap``; None: it can't be read."""

@@ -1,55 +1,150 @@
-"""What the readers of all formats have in common."""
+"""What the readers of all formats have in common: a timeline, and its parts.
+
+Parts can be read anywhere and side by side, each by itself. A part says by itself which records are its own:
+so however many there are, no two of them give the same one.
+"""
 
 from __future__ import annotations
 
 import copy
 import heapq
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
+from putifabsent.errors import ConfigError
 from putifabsent.timeline.files import arrow
-from putifabsent.timeline.parts import Whole, starts
+from putifabsent.timeline.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from typing_extensions import Self
 
-    from putifabsent.timeline.files import Problems
-    from putifabsent.timeline.parts import Part
+    from putifabsent.timeline.files import Listed, Problems
     from putifabsent.timeline.records import Details, Order
 
 
-class Record(Protocol):
-    """What the records of all formats have in common."""
+# Small files, of which each is a request: so many are soon read.
+_ENOUGH_FILES = 512
+# What it takes to open a file, in bytes; and how many bytes, those included, are soon read.
+_OPENING = 2**20
+_ENOUGH_BYTES = 2**26
 
-    @property
-    def action(self) -> str:
-        """What was done."""
+Identity: TypeAlias = "tuple[str, str, str, str | None]"
 
-    @property
-    def archived(self) -> bool:
-        """Whether it is in the history, and no longer active."""
 
-    @property
-    def begun_at(self) -> datetime | None:
-        """When it began."""
+class Whole(NamedTuple):
+    """A timeline in one part: all that is active, all that is archived, or both."""
 
-    @property
-    def ended_at(self) -> datetime | None:
-        """When it was completed."""
+    active: bool
+    history: bool
 
-    @property
-    def identity(self) -> Hashable:
-        """What tells it from all others of its table."""
 
-    def key(self, order: Order) -> Any:
-        """By what it is sorted."""
+class Numbered(NamedTuple):
+    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits.
 
-    def row(self) -> dict[str, Any]:
-        """Itself as a row of :meth:`Timeline.table`."""
+    ``follows``: an active one that has gone meanwhile is looked for among what is archived.
+    """
+
+    active: tuple[tuple[str, int], ...]
+    archived: tuple[tuple[str, int], ...] = ()
+    follows: bool = False
+
+
+class HistoryFile(NamedTuple):
+    """A file of the history."""
+
+    path: str
+    size: int
+    # first, last: as its name says. A table that was upgraded may have files whose names say too little
+    # (:class:`Span`).
+    first: str
+    last: str
+    level: int  # 0: as they were archived; each level above: of that many files of the level below made one
+
+
+class Span(NamedTuple):
+    """A file of the history, and the times of the instants in it, both included."""
+
+    file: HistoryFile
+    first: str
+    last: str
+
+
+class Stretch(NamedTuple):
+    """What was archived of the instants between two times; and in one part of all, what is active.
+
+    ``spans`` are the files of the history that may have instants from one T on, and before the other, or to
+    the end; one may be of several stretches. Instants that are ``known`` are active, and not read here.
+    """
+
+    since: str
+    until: str | None
+    spans: tuple[Span, ...]
+    known: frozenset[Identity]
+    active: tuple[Listed, ...] = ()
+
+    def has(self, time: str) -> bool:
+        """Whether what was requested then is of this stretch."""
+        return self.since <= time and (self.until is None or time < self.until)
+
+
+Part: TypeAlias = "Whole | Numbered | Stretch"
+"""One of :meth:`putifabsent.timeline.Timeline.parts`; it can be pickled."""
+
+
+def starts(costs: Sequence[int], most: int | None, enough: int) -> list[int]:
+    """Return where groups of neighbours begin that cost about the same.
+
+    There may be ``most`` of them; None: as many as there are with ``enough`` in each. No group is a
+    ``ConfigError``.
+    """
+    if most is not None and most < 1:
+        raise ConfigError(f"a timeline has 1 part or more, not {most}")
+    total = sum(costs)
+    groups = max(1, -(-total // enough)) if most is None else most
+    found: list[int] = []
+    newest, before = -1, 0
+    for place, cost in enumerate(costs):
+        # By its middle, so that what is a little larger than its share is no two groups'.
+        group = (2 * before + cost) * groups // (2 * total)
+        if group != newest:
+            found.append(place)
+        newest, before = group, before + cost
+    return found
+
+
+def numbered_parts(
+    active: dict[str, int], archived: dict[str, int], most: int | None, *, follows: bool = False
+) -> list[Numbered]:
+    """Return files, which come with their numbers, in parts; whatever is of one number is in one part."""
+    numbers = sorted({*active.values(), *archived.values()})
+    first = [numbers[place] for place in starts([1] * len(numbers), most, _ENOUGH_FILES)]
+    here: list[tuple[list[tuple[str, int]], ...]] = [([], []) for _ in first]
+    for kind, files in enumerate((active, archived)):
+        for path, number in files.items():
+            here[bisect_right(first, number) - 1][kind].append((path, number))
+    return [Numbered(tuple(there), tuple(gone), follows) for there, gone in here]
+
+
+def stretches(
+    spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
+) -> list[Stretch]:
+    """Return stretches that have about as many bytes to read, the oldest one first; at least one."""
+    by_time = sorted(spans, key=lambda span: span.first)
+    begins = starts([span.file.size + _OPENING for span in by_time], most, _ENOUGH_BYTES)
+    # Two files may begin with one T: its instants are one stretch's.
+    edges = sorted({by_time[place].first for place in begins})
+    found: list[Stretch] = []
+    for since, until in zip(["", *edges[1:]], [*edges[1:], None], strict=True):
+        empty = Stretch(since, until, (), frozenset(), () if found else tuple(active))
+        # In the order of the manifest, as all of them are read in one go.
+        inside = tuple(s for s in spans if s.last >= since and (until is None or s.first < until))
+        own = frozenset(each for each in known if empty.has(each[0]))
+        found.append(empty._replace(spans=inside, known=own))
+    return found
 
 
 R = TypeVar("R", bound=Record)
@@ -116,15 +211,8 @@ class Timeline(ABC, Generic[R]):
         """Cut it into parts, for who reads many of them side by side: together they have each record once.
 
         What is active is looked up now, as is which files the history consists of; most of these are read
-        with their part.
-
-        Parameters
-        ----------
-        most
-            So many parts there may be, 1 or more (``ConfigError``); None: as many as it takes for none to
-            take long.
-        active, history
-            Whether to read what is active, and what is archived.
+        with their part. There may be ``most`` parts, 1 or more (``ConfigError``); None: as many as it takes
+        for none to take long. ``active``, ``history``: whether to read what is active, and what is archived.
         """
         starts([], most, 1)
         return self._cut(Whole(active, history), most, problems)

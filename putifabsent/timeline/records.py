@@ -5,34 +5,29 @@ What else their files say is decoded on request (:meth:`putifabsent.timeline.rea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.shim.formats.hudi import completed_as
 from putifabsent.shim.formats.hudi_steps import State
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = [
-    "Commit",
-    "Content",
-    "Details",
-    "IcebergSnapshot",
-    "Instant",
-    "Order",
-    "Raw",
-    "Snapshot",
-    "State",
-    "StateFile",
-]
 
 Order: TypeAlias = Literal["requested", "completed"]
 """By when they began, or by when they were completed; what isn't completed comes last then."""
 
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
 _TO_SECONDS, _TO_MILLISECONDS = 14, 17
+_KINDS = {
+    **dict.fromkeys(("id", "identifier", "number", "parent", "read", "schema"), "int64"),
+    **dict.fromkeys(("archived", "current", "stamped"), "bool"),
+    "committed": "utc",
+}
+
+
+def _columns(*names: str) -> tuple[tuple[str, str], ...]:
+    """Return columns with what is in them: of all others, text."""
+    return tuple((name, _KINDS.get(name, "string")) for name in names)
 
 
 class StateFile(NamedTuple):
@@ -52,33 +47,17 @@ class Raw(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a file, or a field of the history, says.
+    """What a file, or a field of the history, says."""
 
-    Attributes
-    ----------
-    kind
-        The name of its Avro schema (``HoodieCommitMetadata``); of JSON empty.
-    value
-        All of it.
-    """
-
-    kind: str
+    kind: str  # the name of its Avro schema (``HoodieCommitMetadata``); of JSON empty
     value: Mapping[str, Any]
 
 
 class Details(NamedTuple):
-    """What is known of an instant beside its name; None: it was not written down, or can't be read.
+    """What is known of an instant beside its name; None: it was not written down, or can't be read."""
 
-    Attributes
-    ----------
-    plan
-        What was requested: of a compaction, a clustering, a clean.
-    metadata
-        What was completed.
-    """
-
-    plan: Content | None
-    metadata: Content | None
+    plan: Content | None  # what was requested: of a compaction, a clustering, a clean
+    metadata: Content | None  # what was completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,53 +65,24 @@ class Instant:
     """An instant of a Hudi timeline, in the newest of its states.
 
     Two that were completed under one ``T`` are two.
-
-    Attributes
-    ----------
-    time
-        ``T``: when it was requested.
-    action
-        As it is called in this state: what began as a ``compaction`` is completed as a ``commit``.
-    state
-        How far it has come; what is in the history is completed.
-    completion
-        ``C``: when it was completed, of a state before that None.
-    salt
-        Whose it is, in a table where each session keeps its own; else empty.
-    began
-        As it was called when it was requested; empty where nothing is left that says so.
-    stamped
-        Whether ``completion`` is only when the store says that the file was written: in table version 6,
-        whose names don't tell.
-    files
-        Of an active instant: its states that are there, the first one first.
-    source
-        Of one in the history: the file that it is in.
-    raw
-        What the same file says about it, where that was requested: table version 6 keeps it decoded.
     """
 
-    COLUMNS = (
-        ("time", "string"),
-        ("salt", "string"),
-        ("action", "string"),
-        ("began", "string"),
-        ("state", "string"),
-        ("completion", "string"),
-        ("stamped", "bool"),
-        ("archived", "bool"),
-        ("path", "string"),
+    COLUMNS = _columns(
+        "time", "salt", "action", "began", "state", "completion", "stamped", "archived", "path"
     )
 
-    time: str
-    action: str
-    state: State
-    completion: str | None = None
-    salt: str = ""
-    began: str = ""
+    time: str  # ``T``: when it was requested
+    action: str  # as it is called in this state: what began as a ``compaction`` is completed as a ``commit``
+    state: State  # how far it has come; what is in the history is completed
+    completion: str | None = None  # ``C``: when it was completed, of a state before that None
+    salt: str = ""  # whose it is, in a table where each session keeps its own; else empty
+    began: str = ""  # as it was called when it was requested; empty where nothing is left that says so
+    # Whether ``completion`` is only when the store says that the file was written: in table version 6, whose
+    # names don't tell.
     stamped: bool = False
-    files: tuple[StateFile, ...] = ()
-    source: str = ""
+    files: tuple[StateFile, ...] = ()  # of an active instant: its states that are there, the first one first
+    source: str = ""  # of one in the history: the file that it is in
+    # What the same file says about it, where that was requested: table version 6 keeps it decoded.
     raw: Raw | Details | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -217,123 +167,55 @@ class _Created:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(_Created):
-    """A snapshot of a Paimon table, or what is left of one: a changelog that outlives it.
+    """A snapshot of a Paimon table, or what is left of one: a changelog that outlives it."""
 
-    Attributes
-    ----------
-    action
-        What made it: ``APPEND``, ``COMPACT``, ``OVERWRITE``, ``ANALYZE``.
-    user, identifier
-        Whose commit, and which of that user's.
-    millis
-        When, in milliseconds since 1970, by the writer's clock.
-    schema
-        The number of its schema.
-    archived
-        Whether it is a changelog.
-    """
-
-    COLUMNS = (
-        ("number", "int64"),
-        ("action", "string"),
-        ("user", "string"),
-        ("identifier", "int64"),
-        ("committed", "utc"),
-        ("schema", "int64"),
-        ("archived", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = _columns("number", "action", "user", "identifier", "committed", "schema", "archived", "path")
 
     number: int
-    action: str
+    action: str  # what made it: ``APPEND``, ``COMPACT``, ``OVERWRITE``, ``ANALYZE``
+    # user, identifier: whose commit, and which of that user's.
     user: str
     identifier: int
-    millis: int
-    schema: int
+    millis: int  # when, in milliseconds since 1970, by the writer's clock
+    schema: int  # the number of its schema
     path: str
-    archived: bool = False
+    archived: bool = False  # whether it is a changelog
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(_Created):
-    """A commit of a Delta log.
+    """A commit of a Delta log; what it doesn't say is None, or empty."""
 
-    Attributes
-    ----------
-    action
-        The operation; empty where the commit doesn't say.
-    millis
-        When, in milliseconds since 1970: the commit's own time where it has one, else the writer's.
-        None where the commit doesn't say.
-    read
-        The version that the writer had read; None where it doesn't say.
-    transaction
-        Its id; empty where it has none.
-    counts
-        How many actions of each kind are in it.
-    content
-        What its ``commitInfo`` says.
-    """
-
-    COLUMNS = (
-        ("number", "int64"),
-        ("action", "string"),
-        ("committed", "utc"),
-        ("read", "int64"),
-        ("transaction", "string"),
-        ("path", "string"),
-    )
+    COLUMNS = _columns("number", "action", "committed", "read", "transaction", "path")
 
     number: int
-    action: str
+    action: str  # the operation
+    # When, in milliseconds since 1970: the commit's own time where it has one, else the writer's.
     millis: int | None
-    read: int | None
-    transaction: str
+    read: int | None  # the version that the writer had read
+    transaction: str  # its id
     path: str
+    # How many actions of each kind are in it, and what its ``commitInfo`` says.
     counts: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergSnapshot(_Created):
-    """A snapshot of an Iceberg table.
+    """A snapshot of an Iceberg table."""
 
-    Attributes
-    ----------
-    id, parent
-        Its own, and that of the one that it came upon; None: it came upon none.
-    number
-        Its sequence number; where one of those listed has none, as of format version 1, its place among them.
-    action
-        The operation; empty where the snapshot doesn't say.
-    millis
-        When, in milliseconds since 1970, by the writer's clock.
-    current
-        Whether it is what readers see.
-    path
-        The address of its manifest list.
-    content
-        All that the metadata say of it.
-    """
-
-    COLUMNS = (
-        ("number", "int64"),
-        ("id", "int64"),
-        ("parent", "int64"),
-        ("action", "string"),
-        ("committed", "utc"),
-        ("current", "bool"),
-        ("path", "string"),
-    )
+    COLUMNS = _columns("number", "id", "parent", "action", "committed", "current", "path")
 
     id: int
-    parent: int | None
+    parent: int | None  # the id of the one that it came upon; None: it came upon none
+    # Its sequence number; where one of those listed has none, as of format version 1, its place among them.
     number: int
-    action: str
-    millis: int
-    current: bool
-    path: str
+    action: str  # the operation; empty where the snapshot doesn't say
+    millis: int  # when, in milliseconds since 1970, by the writer's clock
+    current: bool  # whether it is what readers see
+    path: str  # the address of its manifest list
+    # All that the metadata say of it.
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -344,6 +226,10 @@ class IcebergSnapshot(_Created):
     def key(self, _: Order) -> tuple[int, ...]:
         """By what it is sorted, whatever the order."""
         return self.number, self.millis, self.id
+
+
+Record: TypeAlias = Instant | Snapshot | Commit | IcebergSnapshot
+"""One of a timeline, of whatever format."""
 
 
 def _moment(text: str) -> datetime | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Listed, Maybe, Refused
+from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, Maybe, Refused
 from putifabsent.fsspec_plugin.slots import queue_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_ledger import forget_over
@@ -29,6 +30,8 @@ GRACE = 3600.0
 
 # Also of a store whose clock is ahead.
 _ANY_TIME = datetime.max.replace(tzinfo=timezone.utc)
+# As the store on local disk calls them: a creation's token, and a UUID.
+_TEMPORARY = re.compile(rf".*/{re.escape(STATE_FOLDER)}/.+\.[0-9a-f]{{32}}", re.DOTALL)
 
 
 class Checked(NamedTuple):
@@ -173,7 +176,12 @@ def _unshown(table: Table, ledger: Ledger) -> list[Leftover]:
 
 
 def _temporary(table: Table, before: datetime) -> list[Leftover]:
-    written = {path: datetime.fromtimestamp(at, timezone.utc) for path, at in table.temporaries().items()}
+    """Return the temporary files of the local disk that nobody has written for long."""
+    written = {
+        path: datetime.fromtimestamp(detail["mtime"], timezone.utc)
+        for path, detail in sorted(table.kept.items())
+        if table.fs.backend.kind == "local" and _TEMPORARY.fullmatch(path)
+    }
     return [Leftover(path, What.TEMPORARY, path, newest=at) for path, at in written.items() if at <= before]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
 _BELOW = f"/{STATE_FOLDER}/"
-# As the store on local disk calls them: a creation's token, and a UUID.
-_TEMPORARY = re.compile(r".+\.[0-9a-f]{32}")
 
 
 class Identities(NamedTuple):
@@ -108,20 +106,16 @@ class Table:
         decides = self.fs.decider or Native(self.fs.backend.largest_put)
         folders = (state.removesuffix(_BELOW[:-1]) for state in self.states)
         names = (timeline_in(self.fs.policy.classify, folder) for folder in folders)
-        found = [
-            Ledger(name, new_token(), decides, Lane(new_token()))
-            for name in names
-            if name is not None and f"{name.state}/ledger/-life" in self.kept
-        ]
-        return [ledger for ledger in found if self._is_whole(ledger)]
-
-    def _is_whole(self, ledger: Ledger) -> bool:
-        try:
-            self.fs.perform(ledger.current(self.creation(ledger.name.state)))
-        except HalfRemoved:
-            self.half_removed.append(f"{ledger.name.state}/ledger")
-            return False
-        return True
+        found = []
+        for name in names:
+            if name is not None and f"{name.state}/ledger/-life" in self.kept:
+                ledger = Ledger(name, new_token(), decides, Lane(new_token()))
+                try:
+                    self.fs.perform(ledger.current(self.creation(name.state)))
+                    found.append(ledger)
+                except HalfRemoved:
+                    self.half_removed.append(ledger.folder)
+        return found
 
     def identities(self) -> Identities:
         """Find out what the mount's arbiter keeps something of."""
@@ -174,16 +168,6 @@ class Table:
         """Whether more than its state is there of the table that has it."""
         folder = state.rpartition("/")[0]
         return any(name.startswith(f"{folder}/") for name in self.shown)
-
-    def temporaries(self) -> dict[str, float]:
-        """Return the temporary files of the local disk, and when each was written last."""
-        if self.fs.backend.kind != "local":
-            return {}
-        return {
-            path: detail["mtime"]
-            for path, detail in sorted(self.kept.items())
-            if _TEMPORARY.fullmatch(path.rpartition(_BELOW)[2])
-        }
 
     def remove(self, paths: list[str]) -> int:
         """Remove what is the shim's own, and the folders that are empty then; return how many that were."""

@@ -15,8 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.shim.bucket_policy import bucket_policy
-from putifabsent.shim.policy import ENFORCED, RULES
+from putifabsent.shim.policy import ENFORCED, RULES, bucket_policy
 from tests.fsspec_plugin.grounds import Ground
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.stub import FaultStub, Op

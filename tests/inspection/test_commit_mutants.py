@@ -228,8 +228,8 @@ MUTANTS = [
     mutant(
         "only a later checkpoint's commit counts",
         "iceberg",
-        "number >= mine",
-        "number > mine",
+        "of[1] >= mine[1]",
+        "of[1] > mine[1]",
         iceberg_again,
     ),
 ]

@@ -430,7 +430,11 @@ class Mutant(Change):
         above = self.modules(shim, ("leftovers", "arbiter"))
         for module in above.values():
             vars(module).update(ballot=by_ballot["ballot"], claims=by_claims["claims"])
-        vars(above["arbiter"]).update(leftovers=above["leftovers"])
+        balloting = above["arbiter"].Balloting
+        for name in ("find", "resolve", "delete", "forget"):
+            setattr(balloting, name, staticmethod(getattr(by_ballot["ballot"], name)))
+        balloting.leftovers = staticmethod(above["leftovers"].in_ballots)
+        balloting.mend = staticmethod(above["leftovers"].mend_ballots)
         of_ledger = self.modules(shim, (*(f"ledger/{each}" for each in LEDGER), "formats/hudi_ledger"))
         named = {name.rpartition("/")[2]: module for name, module in of_ledger.items()}
         return _Family(family(named), above["arbiter"])

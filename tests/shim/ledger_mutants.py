@@ -159,8 +159,8 @@ MUTANTS = (
     Mutant(
         "a body of which no completion knows is pruned",
         "ledger/pruning",
-        "if (of := _instant_of(each.name)) and state.is_over(of)]",
-        "if _instant_of(each.name) not in {made.instant for made in state.completions.values()}]",
+        "if instant and state.is_over(instant)]",
+        "if instant not in {made.instant for made in state.completions.values()}]",
         PRUNED,
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from putifabsent import shim as shim_package
@@ -30,7 +31,8 @@ class Mutant(Change):
         """Return the protocols with this change."""
         modules = self.modules(shim_package, _FAMILY)
         create, expiry = modules["create"], modules["expiry"]
-        return Shim(create.create, create.copy, create.rename, create.resolve, expiry.check_win)
+        rename = partial(create.copy, keep=False)
+        return Shim(create.create, create.copy, rename, create.resolve, expiry.check_win)
 
 
 _PROVEN = "proven = not (sendings.uncertain or isinstance(error, OutcomeUnknown))"
@@ -189,8 +191,9 @@ MUTANTS = (
     Mutant(
         "the source goes before the win",
         "create",
-        "    yield from copy(source, name, creation",
-        "    yield Delete(source)\n    yield from copy(source, name, creation",
+        "        seen = yield from read(Head(source))\n",
+        "        if not keep:\n            yield Delete(source)\n"
+        "        seen = yield from read(Head(source))\n",
         "PlainNames",
     ),
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Creation, Entry, Found, Holder, Listed, Staged
@@ -47,7 +48,7 @@ class Shim:
 REAL = Shim(
     create_module.create,
     create_module.copy,
-    create_module.rename,
+    partial(create_module.copy, keep=False),
     create_module.resolve,
     expiry_module.check_win,
 )

@@ -485,7 +485,7 @@ MUTANTS = tuple(
         (
             "a savepoint is a commit",
             "formats/hudi_layout",
-            'step.state != "completed" or step.action == _SAVEPOINT',
+            'step.state != "completed" or step.action == SAVEPOINT',
             'step.state != "completed"',
         ),
         (

@@ -151,7 +151,7 @@ STATES = [None, *State]
 @pytest.mark.parametrize(("before", "after"), list(product(STATES, STATES)))
 def test_each_step_is_valid_or_has_one_fault(before: State | None, after: State | None) -> None:
     fault = fault_of(before, after, "commit")
-    assert (fault is None) == ((before, after) in STEPS or before is after is None)
+    assert (fault is None) == (after in STEPS[before] or before is after is None)
 
 
 # --- beside what is there

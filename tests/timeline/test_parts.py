@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline import HistoryFile, Problems, Trouble, read
-from putifabsent.timeline.parts import Span, Whole, numbered_parts, starts, stretches
+from putifabsent.timeline.reading import Span, Whole, numbered_parts, starts, stretches
 from tests.timeline.tables import Delta, Hudi, Paimon, block, entry
 from tests.timeline.test_fixtures import TABLES, unpacked
 from tests.timeline.test_history import archived, completion, row, time

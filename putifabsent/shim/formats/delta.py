@@ -17,14 +17,12 @@ A path is relative to the table's root, percent-encoded, or an address of its ow
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "delta"
 FIRST = 0
@@ -54,7 +52,7 @@ number_in = partial(number_by, _COMMIT)
 """Return the number of a commit, by its last component; None for what is none."""
 
 
-_TABLE = (
+RULES = (
     ("_delta_log/<20 digits>.json", Role.LOG_ENTRY, True, "the name",
      "bucket/t/_delta_log/00000000000000000003.json", ""),
     ("_delta_log/_last_checkpoint", Role.POINTER, False, "the name",
@@ -65,8 +63,6 @@ _TABLE = (
      "bucket/t/_delta_log/_staged_commits/00000000000000000003.3a0d65cd-4056-49b8-937b-95f9e3ee90e5.json",
      "unique by their UUIDs"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     (f"_delta_log/{'?' * 20}.json",),

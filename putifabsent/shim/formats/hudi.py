@@ -39,9 +39,10 @@ import re
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, nameless, number_by
+from putifabsent.shim.names import Enforced, Name, Role, Series, nameless, number_by
 
 FORMAT = "hudi"
+SAVEPOINT = "savepoint"
 ACTIONS = (
     "clean",
     "clustering",
@@ -53,7 +54,7 @@ ACTIONS = (
     "replacecommit",
     "restore",
     "rollback",
-    "savepoint",
+    SAVEPOINT,
 )
 
 _COMPLETED_AS = {"clustering": "replacecommit", "compaction": "commit", "logcompaction": "deltacommit"}
@@ -183,10 +184,10 @@ def _instant(path: str, folder: str, last: str, table: str) -> Name | None:
         return None
     instant, pending, state, completed_at, completed = match.group("t", "pending", "state", "c", "completed")
     identity = path
-    if state == "requested" and pending != "savepoint":
+    if state == "requested" and pending != SAVEPOINT:
         identity = f"{folder}/{instant}.requested"
     elif completed and (completed_at or folder.endswith("/timeline")):
-        identity = f"{folder}/{instant}.{'savepoint' if completed == 'savepoint' else 'completed'}"
+        identity = f"{folder}/{instant}.{SAVEPOINT if completed == SAVEPOINT else 'completed'}"
     guarded = state == "requested" or completed is not None
     replaced = state == "requested" and pending == "compaction"
     return Name(path, Role.INSTANT, FORMAT, table, identity, guarded, replaced=replaced)
@@ -212,7 +213,7 @@ def _is_slice(last: str) -> bool:
 
 _FILE_ID = "b5068208-e1a4-11e6-bf01-fe55135034f3-0"
 
-_TABLE = (
+RULES = (
     (".hoodie/timeline/<T>.<action>.requested", Role.INSTANT, True, "T (of a savepoint: the name)",
      "bucket/t/.hoodie/timeline/20260101120000000.commit.requested",
      "table version 8 and later; a command may overwrite a compaction's: see below"),
@@ -239,8 +240,6 @@ _TABLE = (
     (".hoodie/hoodie.properties, .aux/, .schema/ and the rest", Role.OTHER, False, "the name",
      "bucket/t/.hoodie/hoodie.properties", "are overwritten"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     (

@@ -45,13 +45,11 @@ from __future__ import annotations
 import errno
 import io
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import BASE_FILE, LOG_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _NONE = ("", "null")
 

@@ -26,17 +26,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from putifabsent.backends.base import Absent, Got, Listed
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.hudi import instant_in, step_of
+from putifabsent.shim.formats.hudi import SAVEPOINT, instant_in, step_of
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, List, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""
@@ -149,13 +146,12 @@ def other_layout(folder: str) -> str:
 
 _META = "/.hoodie/"
 _TIMELINES = ("/.hoodie", "/.hoodie/timeline")
-_SAVEPOINT = "savepoint"
 
 
 def completed_by(path: str) -> str | None:
     """Return the instant whose completed name this is; None: it is none, or a savepoint's."""
     step = step_of(path)
-    if step is None or step.state != "completed" or step.action == _SAVEPOINT:
+    if step is None or step.state != "completed" or step.action == SAVEPOINT:
         return None
     return step.instant
 

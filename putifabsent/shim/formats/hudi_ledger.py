@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Creation, Listed
 from putifabsent.errors import Fenced, Holder, NameTaken
-from putifabsent.shim.formats.hudi import FORMAT, Step, history_in, instant_in, step_of
-from putifabsent.shim.formats.hudi_layout import PROPERTIES, parsed
+from putifabsent.shim.formats.hudi import FORMAT, SAVEPOINT, Step, history_in, instant_in, step_of
+from putifabsent.shim.formats.hudi_layout import parsed
 from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
@@ -48,8 +48,6 @@ NEWEST = 9
 """The version of the newest tables."""
 
 _FIRST_WITH_LOGS_OF_THEIR_OWN = 8
-_SAVEPOINT = "savepoint"
-_FOLDER = "/.hoodie"
 _PROPERTIES = "hoodie.properties"
 
 
@@ -77,16 +75,12 @@ def rule_for(asker: Asker, *, deletes: bool, version: int = NEWEST) -> Rule | No
     It ``deletes`` the name; else it creates it, or writes over it. ``version`` is the table's.
     """
     step = step_of(asker.path)
-    if step is None or step.action == _SAVEPOINT:
+    if step is None or step.action == SAVEPOINT:
         return None
     if step.state == "log" and version < _FIRST_WITH_LOGS_OF_THEIR_OWN:
         return None
-    chosen = (_DELETES if deletes else _CREATES)[step.state]
-
-    def rule(state: State) -> Todo:
-        return chosen(state, step, asker)
-
-    return rule
+    chosen = _RULES[step.state][deletes]
+    return lambda state: chosen(state, step, asker)
 
 
 def _create_requested(state: State, step: Step, asker: Asker) -> Todo:
@@ -189,19 +183,13 @@ def _is_rolled_back(state: State, instant: str) -> bool:
     return any(each.frees == instant for each in state.open.values())
 
 
-_CREATES: dict[str, Callable[[State, Step, Asker], Todo]] = {
-    "requested": _create_requested,
-    "inflight": _create_inflight,
-    "completed": _create_completed,
-    "base": _create_slice,
-    "log": _create_slice,
-}
-_DELETES: dict[str, Callable[[State, Step, Asker], Todo]] = {
-    "requested": _delete_pending,
-    "inflight": _delete_pending,
-    "completed": _delete_completed,
-    "base": _delete_slice,
-    "log": _delete_slice,
+# What creates a name, and what deletes it.
+_RULES: dict[str, tuple[Callable[[State, Step, Asker], Todo], Callable[[State, Step, Asker], Todo]]] = {
+    "requested": (_create_requested, _delete_pending),
+    "inflight": (_create_inflight, _delete_pending),
+    "completed": (_create_completed, _delete_completed),
+    "base": (_create_slice, _delete_slice),
+    "log": (_create_slice, _delete_slice),
 }
 
 
@@ -211,11 +199,6 @@ _DELETES: dict[str, Callable[[State, Step, Asker], Todo]] = {
 def step_in(name: Name) -> Step | None:
     """Return which step of which instant a name is, if it is one that a ledger may have a word in."""
     return step_of(name.path) if name.format == FORMAT else None
-
-
-def is_plan(step: Step) -> bool:
-    """Whether the bytes of a step say which instant is rolled back."""
-    return step.state == "requested" and step.action == "rollback"
 
 
 def is_completed(name: Name) -> bool:
@@ -236,27 +219,6 @@ def timeline_in(classify: Callable[[str], Name], folder: str) -> Name | None:
         return None
     name = classify(f"{folder}/{_PROPERTIES}")
     return name if name.format == FORMAT else None
-
-
-def holds_state(folder: str) -> bool:
-    """Whether what the shim keeps of a table lies in ``folder``, one of its timeline's."""
-    return folder.endswith(_FOLDER)
-
-
-def may_show_instants(path: str) -> bool:
-    """Whether completed instants may be among what is listed or read by ``path``; quick, for every call."""
-    return _FOLDER in path
-
-
-def above(folder: str) -> list[str]:
-    """Return the folders that may be the root of the table in which ``folder`` is, the nearest first."""
-    parts = folder.split("/")
-    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
-
-
-def properties_of(root: str) -> tuple[str, ...]:
-    """Return where a table's properties lie, and lie while Hudi writes them anew."""
-    return tuple(f"{root}/{each}" for each in PROPERTIES)
 
 
 def version_in(properties: bytes) -> int:
@@ -335,4 +297,4 @@ def instant_of(path: str) -> str | None:
     if history is not None:
         return history.last
     step = instant_in(last)
-    return None if step is None or step.action == _SAVEPOINT else step.instant
+    return None if step is None or step.action == SAVEPOINT else step.instant

@@ -28,13 +28,13 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Created, Creation, Found, PutOutcome, Refused, Written
+from putifabsent.backends.base import Created, Creation, Found, Written
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.formats.hudi import FORMAT, step_of
 from putifabsent.shim.ledger.facts import Completion, Opened, State
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import look
-from putifabsent.shim.requests import Pause, Protocol, Put
+from putifabsent.shim.reading import look, read
+from putifabsent.shim.requests import Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -202,14 +202,7 @@ def keep(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     seen = yield from look(name.path, name.path, creation.token, "nothing was sent")
     if isinstance(seen, Found):
         raise NameTaken(name.path, seen.holder)
-    pauses = 0
-    while True:
-        # The same bytes under the same name: it may be sent again.
-        outcome: PutOutcome = yield Put(name.path, body, creation)
-        if isinstance(outcome, Written):
-            return Created(outcome.version)
-        if isinstance(outcome, Refused):
-            raise outcome.error
-        pauses += 1
-        if not (yield Pause(pauses)):
-            raise OutcomeUnknown(name.path, creation.token) from outcome.cause
+    # The same bytes under the same name: it may be sent again.
+    put = Put(name.path, body, creation)
+    written: Written = yield from read(put, late=lambda _: OutcomeUnknown(name.path, creation.token))
+    return Created(written.version)

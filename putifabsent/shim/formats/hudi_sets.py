@@ -15,11 +15,9 @@ A file group is its file id; under a bucket index the bucket, with whose number 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 OWN, NEWCOMER = 2, 4
 """So many of its own last commits tell what a session writes next; of who has none, so many of anybody's."""

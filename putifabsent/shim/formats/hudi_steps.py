@@ -15,15 +15,12 @@ nobody.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from putifabsent.shim.formats.hudi import completed_as, instant_in
+from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as, instant_in
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-_SAVEPOINT = "savepoint"
 _UNDOING = ("restore", "rollback")
 
 
@@ -40,19 +37,13 @@ class State(str, Enum):
         return list(State).index(self)
 
 
-STEPS: frozenset[tuple[State | None, State | None]] = frozenset(
-    {
-        (None, State.REQUESTED),
-        (State.REQUESTED, State.INFLIGHT),
-        (State.INFLIGHT, State.COMPLETED),
-        (State.INFLIGHT, State.REQUESTED),
-        (State.INFLIGHT, State.INFLIGHT),
-        (State.REQUESTED, None),
-        (State.INFLIGHT, None),
-        (State.COMPLETED, None),
-    }
-)
-"""The steps that every action may take; None: ``[]``."""
+STEPS: dict[State | None, tuple[State | None, ...]] = {
+    None: (State.REQUESTED,),
+    State.REQUESTED: (State.INFLIGHT, None),
+    State.INFLIGHT: (State.COMPLETED, State.REQUESTED, State.INFLIGHT, None),
+    State.COMPLETED: (None,),
+}
+"""Where every action may go from a state; None: ``[]``."""
 
 
 class Fault(str, Enum):
@@ -98,10 +89,10 @@ def fault_of(
 
     A state that is None is ``[]``. ``undoing``: a rollback or a restore is under way in the table.
     """
-    if (before, after) in STEPS:
+    if after in STEPS[before]:
         return None
     if before is None:
-        begins = action == _SAVEPOINT and after is State.INFLIGHT
+        begins = action == SAVEPOINT and after is State.INFLIGHT
         return None if begins or after is None else Fault.UNREQUESTED
     if before is after:
         return Fault.REPEATED
@@ -179,7 +170,7 @@ def _seen(last: str) -> Seen | None:
 
 
 def _kind(seen: Seen) -> tuple[str, str, bool]:
-    return seen.time, seen.salt, seen.action == _SAVEPOINT
+    return seen.time, seen.salt, seen.action == SAVEPOINT
 
 
 def _fault(before: Seen | None, after: Seen, *, undoing: bool) -> Fault | None:

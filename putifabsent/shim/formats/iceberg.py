@@ -28,13 +28,11 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "iceberg"
 FIRST = 1
@@ -108,7 +106,7 @@ def _names(folder: str, number: int) -> tuple[str, ...]:
     return (stem + _SUFFIXES[0], stem + _SUFFIXES[1], stem + _SUFFIXES[2])
 
 
-_TABLE = (
+RULES = (
     ("metadata/v<N>.metadata.json", Role.SNAPSHOT, True, "N",
      "bucket/db/t/metadata/v3.metadata.json",
      "wins a tie against the compressed names of N; as ever where Paimon keeps them: see below"),
@@ -117,8 +115,6 @@ _TABLE = (
     ("metadata/version-hint.text", Role.POINTER, False, "the name",
      "bucket/db/t/metadata/version-hint.text", "is overwritten"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     ("metadata/v*.metadata.json", "metadata/v*.metadata.json.gz"),

@@ -36,12 +36,10 @@ partition and bucket its file is, and with the table's schema that says where th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series, number_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "paimon"
 FOLDERS = frozenset({"snapshot", "schema", "changelog"})
@@ -104,7 +102,7 @@ def _evidence(path: str, root: str, table: str, kind: str) -> tuple[str, ...]:
     return tuple(schema for schema in schemas if schema != path) or (f"{root}/snapshot",)
 
 
-_TABLE = (
+RULES = (
     ("snapshot/snapshot-<N>", Role.SNAPSHOT, True, "the name",
      "bucket/warehouse/db.db/t/snapshot/snapshot-3",
      "with schema/schema-0 in the table; commands may overwrite it: see below"),
@@ -122,8 +120,6 @@ _TABLE = (
     ("snapshot/LATEST, EARLIEST; changelog/LATEST, EARLIEST", Role.POINTER, False, "the name",
      "bucket/warehouse/db.db/t/snapshot/LATEST", "are overwritten"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     ("snapshot/snapshot-*", "schema/schema-*"),

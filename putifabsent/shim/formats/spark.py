@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 
-from putifabsent.shim.names import Enforced, Name, Role, Rule, Series
+from putifabsent.shim.names import Enforced, Name, Role, Series
 
 FORMAT = "spark"
 FIRST = 0
@@ -79,7 +79,7 @@ def _entry(
     return name._replace(aliases=(plain if is_compact else f"{plain}.compact",), rank=0 if is_compact else 1)
 
 
-_TABLE = (
+RULES = (
     ("<checkpoint>/offsets/<N>", Role.LOG_ENTRY, True, "the name",
      "bucket/checkpoint/offsets/3", "with <checkpoint>/metadata beside it"),
     ("<checkpoint>/commits/<N>", Role.LOG_ENTRY, True, "the name",
@@ -94,8 +94,6 @@ _TABLE = (
     ("_spark_metadata/<N>.compact", Role.LOG_ENTRY, True, "N",
      "bucket/out/_spark_metadata/9.compact", "wins a tie against the plain name of N"),
 )  # fmt: skip
-
-RULES = tuple(Rule(*row) for row in _TABLE)
 
 ENFORCED = Enforced(
     # By their digit: temporary files, which lie beside them, begin with a dot.

@@ -52,14 +52,8 @@ def append(
     done about a state before a record follows on it. None: ``draft`` wants nothing of the table's present
     state.
 
-    Raises
-    ------
-    Fenced
-        The record is not valid, because of another's step.
-    OutcomeUnknown
-        It may have been appended, or may still be.
-    OSError
-        The store refused or did not answer, and nothing was appended.
+    ``Fenced``: the record is not valid, because of another's step. ``OutcomeUnknown``: it may have been
+    appended, or may still be. ``OSError``: the store refused or did not answer, and nothing was appended.
     """
     looked, losses = False, 0
     while True:
@@ -129,11 +123,9 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int 
         unknown = error
     try:
         counts = yield from _counts(ledger, record, number, creation, unknown)
-    except GeneratorExit:
+    except (GeneratorExit, OutcomeUnknown):
         raise
-    except BaseException as error:
-        if isinstance(error, OutcomeUnknown):
-            raise
+    except BaseException as error:  # noqa: BLE001 - it is raised, as what can't be known
         if unknown is not None:
             unknown_from(error, unknown)
         reason = f"its record {number} is written, and what may have come before it can't be read: {error}"

@@ -27,7 +27,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused, Written
+from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
@@ -35,12 +35,12 @@ from putifabsent.shim.ledger.facts import State, TurnName
 from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, Line, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
+from putifabsent.shim.requests import Create, Get, List, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed, PutOutcome
+    from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.listing_overlay import Sighting
 
@@ -185,9 +185,6 @@ class Ledger:
         """Return the name of a record; by default of the life that was read."""
         return self._entry(_numbered(self.state.life if life is None else life, number))
 
-    def _named(self, path: str) -> Name:
-        return self._entry(path.rpartition("/")[2])
-
     def _entry(self, last: str) -> Name:
         path = f"{self.folder}/{last}"
         return Name(path, Role.LOG_ENTRY, self.name.format, self.name.table, path, guarded=True)
@@ -295,7 +292,9 @@ class Ledger:
         if isinstance(self.arbiter, Native):
             yield from ()
             return []
-        return (yield from self.arbiter.survey(self._named, self.name.state, [self.folder]))
+        state, folder = self.name.state, self.folder
+        survey = self.arbiter.survey(lambda path: self._entry(path.rpartition("/")[2]), state, [folder])
+        return (yield from survey)
 
     def _decided(self, creation: Creation) -> Protocol[State | None]:
         """Return what the life begins with whose marker the arbiter has decided; None: there is none."""
@@ -435,17 +434,8 @@ class Ledger:
     def _make_folder(self, creation: Creation) -> Protocol[None]:
         """Make the ledger's folder, where a store has folders, by saying in it who may read it."""
         note = InMemory(b'{"format":%d,"reader":%d}' % (FORMAT, READER))
-        pauses = 0
-        while True:
-            outcome: PutOutcome = yield Put(f"{self.folder}/format", note, creation)
-            if isinstance(outcome, Written):
-                return
-            pauses += 1
-            if isinstance(outcome, Refused):
-                raise outcome.error
-            if not (yield Pause(pauses)):
-                reason = "the ledger's folder could not be made in time"
-                raise TimeoutError(errno.ETIMEDOUT, reason, self.folder) from outcome.cause
+        late = TimeoutError(errno.ETIMEDOUT, "the ledger's folder could not be made in time", self.folder)
+        yield from read(Put(f"{self.folder}/format", note, creation), late=lambda _: late)
 
     def over(self, known: Mapping[str, set[int]]) -> Protocol[list[Name]]:
         """Return the records of lives that are over, which nobody reads any more.

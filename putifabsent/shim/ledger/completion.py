@@ -47,16 +47,9 @@ def complete(
     and in :func:`resolve`. ``turn`` is the one in which this is done; more bytes than ``largest_publish`` the
     store can't copy.
 
-    Raises
-    ------
-    Fenced
-        The instant was taken over or freed, or the turn was broken.
-    NameTaken
-        Another creation has completed the instant.
-    OutcomeUnknown
-        It may be completed, or may still be; or it is, and can't be published.
-    OSError
-        The store refused, and nothing was completed.
+    ``Fenced``: the instant was taken over or freed, or the turn was broken. ``NameTaken``: another creation
+    has completed the instant. ``OutcomeUnknown``: it may be completed, or may still be; or it is, and can't
+    be published. ``OSError``: the store refused, and nothing was completed.
     """
     if body.size > largest_publish:
         reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
@@ -73,11 +66,9 @@ def complete(
         return Created()  # it was completed, and undone since
     try:
         return (yield from _publish(ledger, made, creation))
-    except GeneratorExit:
+    except (GeneratorExit, OutcomeUnknown):
         raise
-    except BaseException as error:
-        if isinstance(error, OutcomeUnknown):
-            raise
+    except BaseException as error:  # noqa: BLE001 - it is raised, as what can't be known
         reason = f"it is completed, and then there was {type(error).__name__}: {error}"
         unknown_from(error, OutcomeUnknown(path, creation.token, reason))
 

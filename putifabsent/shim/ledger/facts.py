@@ -5,11 +5,9 @@ A state is a value. Nothing in it is anybody's opinion: whoever has read the sam
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple
 
 EVERY = 64
 """A checkpoint has every such number. All readers must agree on it: another one is another form."""

@@ -67,9 +67,6 @@ def needless(ledger: Ledger, creation: Creation) -> Protocol[list[Entry]]:
     """Return the bodies that nobody needs any more. Two requests, where nothing is new."""
     listed: Listed = yield from read(List(ledger.bodies))
     state = yield from ledger.current(creation)
-    return [each for each in listed.entries if (of := _instant_of(each.name)) and state.is_over(of)]
-
-
-def _instant_of(body: str) -> str:
-    """Return of which instant a body is; empty: version 0.1.0 put it, whose keys don't tell."""
-    return body.rpartition("/")[2].rpartition("~")[0]
+    # Version 0.1.0's keys tell of no instant.
+    instants = [(each, each.name.rpartition("/")[2].rpartition("~")[0]) for each in listed.entries]
+    return [each for each, instant in instants if instant and state.is_over(instant)]

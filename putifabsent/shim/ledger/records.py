@@ -36,14 +36,12 @@ whoever is older than that stops.
 from __future__ import annotations
 
 import json
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim.ledger.facts import Completion, Held, Last, Opened, State
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
 
 
 @dataclass(frozen=True, slots=True)

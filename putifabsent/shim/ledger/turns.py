@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from putifabsent.backends.base import Absent, Creation, Got, PutOutcome, Refused
 from putifabsent.backends.body import InMemory
@@ -26,10 +26,6 @@ from putifabsent.shim.ledger.facts import State, TurnName
 from putifabsent.shim.ledger.records import Break, Record, Release, Turn
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
@@ -51,23 +47,12 @@ def take(
     ledger remembers since when it has watched a turn, from one call to the next. The creation's token makes
     the turn its own: the same call again returns the same turn.
 
-    Parameters
-    ----------
-    lease
-        Seconds without a beat after which others may break this turn.
-    clock
-        Seconds that only go on, by the caller's own clock.
-    waits
-        Whether to wait, up to the deadline, while somebody else has it.
-    in_the_way
-        Says what is better over before it is taken, in words; None: nothing need be.
+    After ``lease`` seconds without a beat others may break this turn; ``clock`` are seconds that only go on,
+    by the caller's own clock. With ``waits`` it waits, up to the deadline, while somebody else has it.
+    ``in_the_way`` says what is better over before it is taken, in words; None: nothing need be.
 
-    Raises
-    ------
-    Fenced
-        It was taken, and others have broken it since.
-    OutcomeUnknown
-        It may have been taken. Ask again with the same token, or let it be broken.
+    ``Fenced``: it was taken, and others have broken it since. ``OutcomeUnknown``: it may have been taken: ask
+    again with the same token, or let it be broken.
     """
     attempt = 0
     while True:
@@ -79,8 +64,12 @@ def take(
             draft = _turn(ledger, thread, lease, creation.token, before)
             number = yield from append(ledger, draft, creation)
             if number is not None:
-                ledger.watched = None
-                return _still_held(ledger, TurnName(ledger.state.life, number))
+                ledger.watched, turn = None, TurnName(ledger.state.life, number)
+                if _holds(ledger, ledger.state, turn):
+                    return turn
+                # Who asks again may do so when it has been broken.
+                reason = f"turn {number} was taken, and broken before that was answered: ask for another"
+                raise Fenced(errno.EPERM, reason, ledger.root)
             if (yield from _break(ledger, creation, clock)):
                 continue
         attempt += 1
@@ -140,14 +129,6 @@ def _look(
 def _holds(ledger: Ledger, state: State, turn: TurnName) -> bool:
     held = state.turn
     return held is not None and state.turn_name == turn and held.session == ledger.session
-
-
-def _still_held(ledger: Ledger, turn: TurnName) -> TurnName:
-    """Return a turn of this session's; who asks again may do so when it has been broken."""
-    if not _holds(ledger, ledger.state, turn):
-        reason = f"turn {turn.number} was taken, and broken before that was answered: ask for another"
-        raise Fenced(errno.EPERM, reason, ledger.root)
-    return turn
 
 
 def _turn(
