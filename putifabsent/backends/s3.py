@@ -49,7 +49,7 @@ from putifabsent.backends.s3_client import (
     reading_of,
     source_params,
 )
-from putifabsent.backends.s3_obstore import EXPRESS, TAKEN, Buckets, found
+from putifabsent.backends.s3_obstore import EXPRESS, Buckets, carries, found
 from putifabsent.backends.s3_upload import (
     PART,
     Upload,
@@ -428,7 +428,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return None
 
     def _is_plain(self, body: Body, creation: Creation) -> bool:
-        return body.size <= min(_FAST, self.largest_put) and creation.extra.keys() <= TAKEN.keys()
+        return body.size <= min(_FAST, self.largest_put) and carries(creation.extra)
 
     async def _put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
         if body.size <= self.largest_put:

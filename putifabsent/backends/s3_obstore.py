@@ -313,14 +313,21 @@ class FastBucket:
         return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
 
 
-TAKEN = {"ContentType": "Content-Type"}
-"""The parameters of a put that are taken here, as obstore has them."""
+_TYPE = "ContentType"
+
+
+def carries(extra: Mapping[str, Any]) -> bool:
+    """Whether a put's parameters can go with it: obstore panics at a type that is no header."""
+    if not extra:
+        return True
+    found = extra.get(_TYPE)
+    return len(extra) == 1 and isinstance(found, str) and found.isascii() and found.isprintable()
 
 
 def _attributes(creation: Creation) -> dict[str, Any]:
     marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
-    for key, value in creation.extra.items():
-        marks[TAKEN[key]] = value
+    if creation.extra:
+        marks["Content-Type"] = creation.extra[_TYPE]
     return {"attributes": marks, "use_multipart": False}
 
 

@@ -407,6 +407,15 @@ def test_a_file_that_is_put_has_its_type(
     assert stub.objects["bucket", NAME.partition("/")[2] + ".said"].content_type == "text/x"
 
 
+@pytest.mark.parametrize("given", [None, 5, b"text/x"])
+def test_a_type_that_is_no_text_is_refused_before_anything_is_sent(
+    stub: FaultStub, on_stub: Any, given: object
+) -> None:
+    with pytest.raises(ValueError, match="ContentType"):
+        sent(stub, on_stub, "small", {"ContentType": given})
+    assert Op.PUT not in {each.op for each in stub.requests}
+
+
 @pytest.mark.parametrize("put", PUTS)
 def test_whoever_pays_for_requests_pays_for_all(stub: FaultStub, on_stub: Any, put: str) -> None:
     sent(stub, on_stub, put, {}, requester_pays=True)
