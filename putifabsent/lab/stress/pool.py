@@ -211,6 +211,7 @@ class _Pool:
                 self.paused.pop(process, None)
                 if status and process not in self.killed:
                     raise RuntimeError(f"writer {writer} has died of status {status}, and not of a fault")
+                self.killed.discard(process)  # its number may be another's soon
                 if time.monotonic() < ends:
                     self._begin(writer, ends)
 
