@@ -46,6 +46,9 @@ _BETWEEN = {("commit", "inflight"): ""}
 _BY_GUESS = 120.0
 """Seconds for which a session waits of which nothing is known: it may write what nobody else does."""
 
+_LONGEST_REST = 4.0
+"""Seconds for which who has others before it, beside the next one, asks the store nothing: one for each."""
+
 _LIFELESS = 120.0
 """Seconds without a heartbeat after which Hudi takes a writer for dead: an interval of 60, missed twice
 (``hoodie.client.heartbeat.interval_in_ms``, ``hoodie.client.heartbeat.tolerable.misses``)."""
@@ -76,6 +79,11 @@ class Tower:
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
         self._declared: Cache[tuple[str, str], Mapping[str, Any]] = Cache()
         self._since: Cache[tuple[str, str, str], tuple[float, float]] = Cache()
+        self._rests: Cache[Asker, float] = Cache()  # until when
+
+    def rests(self, state: str, session: str, thread: str) -> bool:
+        """Whether a thread has just heard that several are before it."""
+        return self._clock() < self._rests.get(Asker(queue_of(state), session, thread), 0.0)
 
     def in_the_way(
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
@@ -127,6 +135,7 @@ class Tower:
         found += [f"session {each}, which came before" for each in before]
         if found:
             yield from self._slots.wait(asker, mine, entries, creation, ledger.state.number)
+            self._rests.keep(asker, self._clock() + min(len(found) - 1, _LONGEST_REST))
         return found
 
     def _before(
@@ -155,6 +164,7 @@ class Tower:
         """Leave the queue, if this thread is in it, and return for how many seconds it was."""
         self._since.pop((ledger.root, ledger.session, thread), None)
         asker = Asker(queue_of(ledger.name.state), ledger.session, thread)
+        self._rests.pop(asker, None)
         return (yield from self._slots.leave(asker, creation))
 
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:

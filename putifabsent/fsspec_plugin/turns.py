@@ -68,6 +68,8 @@ def taken(
     tower = None if guard.rules is None else guard.rules.tower
     in_the_way = None
     if tower is not None and begins is not None:
+        if tower.rests(name.state, guard.mount.session, thread):
+            return None
         in_the_way = partial(tower.in_the_way, begins, thread=thread, creation=creation)
 
     def take(ledger: Ledger) -> Protocol[TurnName | None]:

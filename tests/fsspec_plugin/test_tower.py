@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import Fenced
-from putifabsent.fsspec_plugin import slots, telemetry
+from putifabsent.fsspec_plugin import slots, telemetry, tower
 from putifabsent.fsspec_plugin.remote import Remote, Taken
 from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins, Tower
@@ -85,6 +85,14 @@ def stats(groups: tuple[str, ...], inserts: int, upon: str = "") -> bytes:
     ]
     said += [] if groups else [{"fileId": "", "prevCommit": "null", "numInserts": inserts}]
     return json.dumps({"operationType": "UPSERT", "partitionToWriteStats": {"dt=1": said}}).encode()
+
+
+@pytest.fixture(autouse=True)
+def nobody_rests(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Have each ask looked at, as if time had gone on; for how long some rest otherwise."""
+    longest = tower._LONGEST_REST
+    monkeypatch.setattr(tower, "_LONGEST_REST", 0)
+    return longest
 
 
 @pytest.fixture
@@ -221,6 +229,34 @@ def test_those_who_wait_go_in_the_order_in_which_they_came(drivers: list[Driver]
     assert a.asks().behind is not None
     b.commits("400", (F,))
     c.begins("500", (F,))
+
+
+def test_who_has_several_before_it_rests_before_it_looks_again(
+    drivers: list[Driver], clock: Clock, monkeypatch: pytest.MonkeyPatch, nobody_rests: float
+) -> None:
+    monkeypatch.setattr(tower, "_LONGEST_REST", nobody_rests)
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    b.asks(), c.asks()  # by what the mount has read: only the queue
+    said = [b.asks(), c.asks()]
+    looks: list[object] = []
+    for driver in (b, c):
+        mount = driver.writer.fs.mount
+
+        def run(*args: Any, of: Any = mount.run, **kwargs: Any) -> Any:
+            looks.append(of)
+            return of(*args, **kwargs)
+
+        monkeypatch.setattr(mount, "run", run)
+    assert c.asks() == said[1]
+    assert looks == []
+    assert b.asks() == said[0]  # the next one
+    assert looks != []
+    looks.clear()
+    clock.now += 1
+    assert c.asks() == said[1]
+    assert looks != []
 
 
 def test_nobody_overtakes_while_a_turn_changes_hands(drivers: list[Driver]) -> None:
