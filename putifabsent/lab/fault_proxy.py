@@ -7,6 +7,7 @@ import contextlib
 import random
 import re
 import socket
+import struct
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -32,6 +33,7 @@ class Fault:
     applies: bool  # whether the server gets it. If so, it has answered before the client sees anything.
     says: bytes = b""  # what is answered instead; nothing: the connection is closed
     late: bool = False  # whether it is closed only when the proxy ends
+    resets: bool = False  # whether it is reset instead, which clients tell by another error
     held: bool = False  # whether the server gets it only when the proxy is calmed, unless the client is gone
 
 
@@ -39,6 +41,13 @@ LOST_ANSWER = Fault(applies=True)
 LOST_REQUEST = Fault(applies=False)
 LATE = Fault(applies=True, late=True)
 HELD = Fault(applies=True, held=True)
+
+
+def reset(connection: asyncio.WriteTransport) -> None:
+    """Reset a connection, as a network device does that has forgotten it."""
+    linger = struct.pack("ii", 1, 0)  # what is left to be sent is not: see socket(7)
+    connection.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    connection.abort()
 
 
 @dataclass
@@ -323,6 +332,8 @@ class FaultProxy:
                 if fault:
                     to_client.write(fault.says)
                     await to_client.drain()
+                    if fault.resets:
+                        reset(to_client.transport)
                     return
                 exchange.answered.set()
             to_client.write(data)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 import threading
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from aiohttp import web
 
+from putifabsent.lab.fault_proxy import reset
 from tests.stub.azure import ACCOUNT, Azure
 from tests.stub.faults import Op, Reply, Script, Step
 from tests.stub.gcs import Gcs
@@ -46,13 +45,6 @@ _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOt
 
 class _Reset(Exception):
     """The connection is to be reset."""
-
-
-def _reset(connection: asyncio.WriteTransport) -> None:
-    """Reset a connection, as a network device does that has forgotten it."""
-    linger = struct.pack("ii", 1, 0)  # what is left to be sent is not: see socket(7)
-    connection.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    connection.abort()
 
 
 class FaultStub:
@@ -294,7 +286,7 @@ class FaultStub:
                 answer = await self._serve(dialect, request)
             except _Reset:
                 if raw.transport is not None:
-                    _reset(raw.transport)
+                    reset(raw.transport)
                 return web.Response()
             except Exception as error:
                 # The stub is wrong, or a test's hook is: no client's retries may hide that.
