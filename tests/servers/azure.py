@@ -43,6 +43,8 @@ class Azurite(BucketServer):
                 *("--location", str(process.folder), "--silent", "--disableTelemetry"),
                 # A client is often newer than the server; what is asked of it here has not changed for years.
                 "--skipApiVersionCheck",
+                # At 5 s, the default, a connection may end just as a slow machine's next request is sent.
+                *("--blobKeepAliveTimeout", "600"),
             ],
         )
         self.endpoint = f"http://127.0.0.1:{process.port}/{ACCOUNT}"
