@@ -430,6 +430,8 @@ class Mutant(Change):
         above = self.modules(shim, ("leftovers", "arbiter"))
         for module in above.values():
             vars(module).update(ballot=by_ballot["ballot"], claims=by_claims["claims"])
+        claiming = ("in_claims", "mend_claims")
+        vars(above["arbiter"]).update({each: getattr(above["leftovers"], each) for each in claiming})
         balloting = above["arbiter"].Balloting
         for name in ("find", "resolve", "delete", "forget"):
             setattr(balloting, name, staticmethod(getattr(by_ballot["ballot"], name)))
