@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
+from putifabsent.fsspec_plugin import tower
 from tests.fsspec_plugin.grounds import GROUNDS, Ground, ground_of
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
+from tests.fsspec_plugin.tower_drivers import Clock, Driver
 from tests.stub import FaultStub
 from tests.vouching import vouch
 
@@ -122,3 +124,24 @@ def on_stub(stub: FaultStub) -> Any:
         return fsspec.filesystem("pias3", **{"arbiter": "native", **stub.storage_options("s3"), **options})
 
     return mount
+
+
+@pytest.fixture
+def nobody_rests(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Have each ask looked at, as if time had gone on; for how long some rest otherwise."""
+    longest = tower._LONGEST_REST
+    monkeypatch.setattr(tower, "_LONGEST_REST", 0)
+    return longest
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def drivers(ground: Ground, root: str, clock: Clock, nobody_rests: float) -> list[Driver]:
+    """Give three drivers of a table, whose asks are each looked at."""
+    del nobody_rests
+    ground.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
+    return [Driver(ground, root, session, clock) for session in "abc"]

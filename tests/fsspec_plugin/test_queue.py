@@ -16,16 +16,14 @@ from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots
 from putifabsent.shim import drive
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put, perform
-from tests.fsspec_plugin.test_tower import F, another_replica, clock, drivers, known
+from tests.fsspec_plugin.tower_drivers import F, another_replica, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from putifabsent.backends.base import Store
     from tests.fsspec_plugin.grounds import Ground
-    from tests.fsspec_plugin.test_tower import Clock, Driver
-
-__all__ = ["clock", "drivers"]
+    from tests.fsspec_plugin.tower_drivers import Clock, Driver
 
 TABLE = "table"
 

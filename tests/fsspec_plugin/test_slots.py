@@ -15,16 +15,14 @@ import pytest
 from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
 from tests.fsspec_plugin.test_async import closed
-from tests.fsspec_plugin.test_tower import F, clock, drivers, known
+from tests.fsspec_plugin.tower_drivers import F, known
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
-    from tests.fsspec_plugin.test_tower import Driver
-
-__all__ = ["clock", "drivers"]
+    from tests.fsspec_plugin.tower_drivers import Driver
 
 SHORT = 0.05
 TABLE = "table"

@@ -5,111 +5,23 @@ from __future__ import annotations
 import errno
 import json
 import uuid
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import Fenced
-from putifabsent.fsspec_plugin import slots, telemetry, tower
-from putifabsent.fsspec_plugin.remote import Remote, Taken
+from putifabsent.fsspec_plugin import telemetry
+from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.slots import Slots
-from putifabsent.fsspec_plugin.tower import Begins, Tower
+from putifabsent.fsspec_plugin.tower import Begins
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.appending import append
-from tests.fsspec_plugin.hudi_tables import Writer, table_in
+from tests.fsspec_plugin.hudi_tables import table_in
+from tests.fsspec_plugin.tower_drivers import COMMIT, INSERT, Clock, Driver, F, G, known, stats
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
-
-F, G = "8eda0d68-09c5-4fc1-b9b9-bef42c59d745-0", "b5ded05a-804e-414f-81fb-bd930e4c469c-0"
-
-COMMIT, INSERT = Begins(), Begins(inserts=True)
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class Driver:
-    """A driver of unmodified Hudi, whose mount has a tower with a clock of ours."""
-
-    ground: Ground
-    root: str
-    session: str
-    clock: Clock
-
-    def __post_init__(self) -> None:
-        self.writer = Writer(self.ground.mount(writer_session=self.session, tower=True), self.root)
-        self.writer.fs.guard.rules.tower = Tower(self.clock)
-        self.remote = Remote(self.writer.fs)
-
-    def asks(self, begins: Begins = COMMIT) -> Taken:
-        """Ask once for the turn in which a commit is begun, or something else."""
-        token = str(uuid.uuid4())
-        return self.remote.take_turn(self.root, token, thread="main", lease=600.0, begins=begins)
-
-    def begins(self, instant: str, groups: tuple[str, ...] = (), inserts: int = 0) -> None:
-        """Begin a commit in a turn, and declare what it writes."""
-        taken = self.asks()
-        assert taken.turn is not None, taken.behind
-        self.beats(instant)
-        self.writer.fs.pipe_file(self.writer.requested(instant), b"")
-        self.remote.release_turn(self.root, taken.turn)
-        self.writer.fs.pipe_file(self.writer.inflight(instant), stats(groups, inserts))
-
-    def beats(self, instant: str) -> None:
-        """Give Hudi's sign of life; one of a minute later has another time, where ours has other bytes."""
-        self.ground.write(f"{self.root}/.hoodie/.heartbeat/{instant}", repr(self.clock.now).encode())
-
-    def completes(self, instant: str, groups: tuple[str, ...] = (), inserts: int = 0, upon: str = "") -> None:
-        """Complete a commit."""
-        self.writer.completes(instant, stats(groups, inserts, upon))
-        self.ground.around.rm(f"{self.root}/.hoodie/.heartbeat/{instant}")
-
-    def commits(self, instant: str, groups: tuple[str, ...]) -> None:
-        """Begin a commit that goes on with file groups, and complete it."""
-        self.begins(instant, groups)
-        self.completes(instant, groups, upon="1")
-
-
-def stats(groups: tuple[str, ...], inserts: int, upon: str = "") -> bytes:
-    said: list[dict[str, Any]] = [
-        {"fileId": each, "prevCommit": upon or "null", "numInserts": inserts} for each in groups
-    ]
-    said += [] if groups else [{"fileId": "", "prevCommit": "null", "numInserts": inserts}]
-    return json.dumps({"operationType": "UPSERT", "partitionToWriteStats": {"dt=1": said}}).encode()
-
-
-@pytest.fixture(autouse=True)
-def nobody_rests(monkeypatch: pytest.MonkeyPatch) -> float:
-    """Have each ask looked at, as if time had gone on; for how long some rest otherwise."""
-    longest = tower._LONGEST_REST
-    monkeypatch.setattr(tower, "_LONGEST_REST", 0)
-    return longest
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def drivers(ground: Ground, root: str, clock: Clock) -> list[Driver]:
-    ground.around.makedirs(f"{root}/.hoodie/.heartbeat", exist_ok=True)
-    return [Driver(ground, root, session, clock) for session in "abc"]
-
-
-def known(a: Driver, b: Driver, of_a: str = F, of_b: str = G) -> None:
-    """Let each have written a file group, so that it is expected to write that."""
-    a.commits("100", (of_a,))
-    b.commits("200", (of_b,))
 
 
 def test_who_would_write_the_same_waits_until_the_other_has_completed(drivers: list[Driver]) -> None:
@@ -218,74 +130,6 @@ def test_nor_for_who_has_given_up_or_was_rolled_back(drivers: list[Driver], grou
     c.begins("500", (F,))
 
 
-def test_those_who_wait_go_in_the_order_in_which_they_came(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    assert b.asks().turn is None
-    assert c.asks().turn is None
-    a.completes("300", (F,), upon="1")
-    assert c.asks().behind == "session b, which came before"
-    assert a.asks().behind is not None
-    b.commits("400", (F,))
-    c.begins("500", (F,))
-
-
-def test_who_has_several_before_it_rests_before_it_looks_again(
-    drivers: list[Driver], clock: Clock, monkeypatch: pytest.MonkeyPatch, nobody_rests: float
-) -> None:
-    monkeypatch.setattr(tower, "_LONGEST_REST", nobody_rests)
-    a, b, c = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    b.asks(), c.asks()  # by what the mount has read: only the queue
-    said = [b.asks(), c.asks()]
-    looks: list[object] = []
-    for driver in (b, c):
-        mount = driver.writer.fs.mount
-
-        def run(*args: Any, of: Any = mount.run, **kwargs: Any) -> Any:
-            looks.append(of)
-            return of(*args, **kwargs)
-
-        monkeypatch.setattr(mount, "run", run)
-    assert c.asks() == said[1]
-    assert looks == []
-    assert b.asks() == said[0]  # the next one
-    assert looks != []
-    looks.clear()
-    clock.now += 1
-    assert c.asks() == said[1]
-    assert looks != []
-
-
-def test_nobody_overtakes_while_a_turn_changes_hands(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    a.begins("300", (F,))
-    assert (b.asks().turn, c.asks().turn) == (None, None)
-    taken = a.remote.take_turn(a.root, str(uuid.uuid4()), thread="main", lease=600.0)
-    assert taken.turn is not None
-    with a.remote.in_turn(a.writer.completed("300"), taken.turn):
-        a.completes("300", (F,), upon="1")
-    assert c.asks().turn is None  # the turn is held, and nothing is open any more
-    a.remote.release_turn(a.root, taken.turn)
-    assert c.asks().behind == "session b, which came before"
-    b.begins("400", (F,))
-
-
-def test_what_nobody_waits_for_lets_nobody_overtake(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    c.writer.fs.pipe_file(c.writer.requested("260", "compaction"), b"")
-    a.begins("300", (F,))
-    assert (b.asks().turn, c.asks().turn) == (None, None)
-    a.completes("300", (F,), upon="1")
-    assert c.asks().behind == "session b, which came before"
-
-
 def test_what_was_archived_is_asked_for_once(drivers: list[Driver], monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, _ = drivers
     known(a, b, F, F)
@@ -309,60 +153,6 @@ def test_what_was_archived_is_asked_for_once(drivers: list[Driver], monkeypatch:
         polls.append(len(read))
     assert polls[0] >= 10
     assert polls[1] <= 1
-
-
-def test_who_is_in_nobodys_way_passes_those_who_wait(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b)
-    c.commits("300", (F,))
-    a.begins("400", (F,))
-    assert c.asks().turn is None
-    b.begins("500", (G,))
-
-
-def test_a_wide_write_is_not_kept_waiting_by_narrow_ones(drivers: list[Driver]) -> None:
-    a, b, c = drivers
-    known(a, b)
-    c.commits("250", (F, G))
-    a.begins("300", (F,))
-    assert c.asks().turn is None
-    assert b.asks().behind == "session c, which came before"
-    a.completes("300", (F,), upon="1")
-    assert a.asks().turn is None
-    c.begins("400", (F, G))
-
-
-def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Clock, ground: Ground) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    assert b.asks().turn is None
-    assert c.asks().turn is None
-    a.completes("300", (F,), upon="1")
-    clock.now += 61
-    # Seen by c for too long as it was.
-    assert c.asks().turn is not None
-    assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
-
-
-def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: Clock) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    a.begins("300", (F,))
-    for _ in range(10):
-        assert b.asks().turn is None
-        assert c.asks().turn is None
-        clock.now += 20
-        a.beats("300")
-    a.completes("300", (F,), upon="1")
-    assert c.asks().behind == "session b, which came before"
-
-
-def another_replica(*of: Driver) -> None:
-    """Let the next calls go to another replica of the service, or to one that was started again."""
-    for driver in of:
-        driver.writer.fs.guard.rules.tower = Tower(driver.clock)
 
 
 CLUSTERING = Begins(clusters=True, commits=2)
@@ -492,77 +282,6 @@ def test_nobody_waits_for_what_its_session_has_given_up(drivers: list[Driver]) -
     assert b.asks().turn is None
     a.commits("400", (F,))
     b.begins("500", (F,))
-
-
-def test_nobody_waits_behind_those_who_wait_for_it(drivers: list[Driver]) -> None:
-    a, b, _ = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    assert b.asks().turn is None
-    a.begins("400", (F,))
-
-
-def test_who_begins_each_commit_while_the_last_is_open_lets_those_who_came_before_pass(
-    drivers: list[Driver],
-) -> None:
-    a, b, c = drivers
-    known(a, b)
-    c.commits("250", (F, G))
-    a.begins("300", (F,))
-    assert c.asks().turn is None
-    another_replica(c)
-    assert c.asks().turn is None
-    a.begins("400", (F,))  # c may wait for what is open
-    a.completes("300", (F,), upon="1")
-    assert a.asks().behind == "session c, which came before"
-    a.completes("400", (F,), upon="1")
-    c.begins("500", (F, G))
-
-
-def test_what_was_given_up_lets_nobody_wait_for_who_waits_for_it_for_long(
-    drivers: list[Driver], clock: Clock
-) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    c.commits("250", (F,))
-    a.begins("300", (F,))
-    assert c.asks().turn is None
-    a.begins("400", (F,))  # and goes on with its heartbeat
-    a.completes("300", (F,), upon="1")
-    for _ in range(13):
-        assert a.asks().turn is None
-        assert c.asks().turn is None
-        clock.now += 10
-        a.beats("400")
-    assert a.asks().turn is not None
-
-
-def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Driver], ground: Ground) -> None:
-    a, b, _ = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    assert b.asks().turn is None
-    assert ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
-    taken = b.remote.take_turn(b.root, str(uuid.uuid4()), thread="main", lease=600.0)
-    assert taken.turn is not None
-    assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
-
-
-def test_whoever_may_not_remove_its_entry_says_that_it_waits_no_more(
-    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a, b, c = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    assert b.asks().turn is None
-    a.completes("300", (F,), upon="1")
-
-    def refused(*_: Any) -> Any:
-        raise PermissionError(errno.EACCES, "s3:DeleteObject")
-
-    monkeypatch.setattr(slots, "removed", refused)
-    b.commits("400", (F,))
-    c.begins("500", (F,))
 
 
 @pytest.mark.parametrize(
