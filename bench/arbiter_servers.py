@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
+    from bench.wire import Speech
+
 __all__ = ["ARBITERS", "BUCKET", "KEYS", "REGION", "Far", "far"]
 
 ARBITERS = ("native", "dynamodb", "ballot", "redis")
@@ -82,7 +84,7 @@ class Far:
 
 
 @contextmanager
-def far(dynamodb: str, *, delay: float = 0.0) -> Iterator[Far]:
+def far(dynamodb: str, *, delay: float = 0.0, largest_page: int = 1000) -> Iterator[Far]:
     """Run store and lock, and put the wire before them.
 
     Parameters
@@ -91,14 +93,16 @@ def far(dynamodb: str, *, delay: float = 0.0) -> Iterator[Far]:
         The address of a DynamoDB that runs.
     delay
         Seconds that each request takes longer than on loopback.
+    largest_page
+        The store lists no more names at once.
     """
-    with patch.dict(os.environ, KEYS), StoreServer() as store, Valkey() as lock:
-        servers = {
+    with patch.dict(os.environ, KEYS), StoreServer(largest_page) as store, Valkey() as lock:
+        servers: dict[str, tuple[str, Speech]] = {
             "store": (urlsplit(store.endpoint).netloc, "http"),
             "dynamodb": (urlsplit(dynamodb).netloc, "http"),
             "redis": (lock.address, "redis"),
         }
-        with Wire(servers, delay=delay) as wire:  # type: ignore[arg-type] # "http" and "redis" are what it takes
+        with Wire(servers, delay=delay) as wire:
             registry = f"http://{wire.at['dynamodb']}"
             asked = f"dynamodb://{CLAIMS}?region={REGION}&endpoint_url={registry}&timeout={PATIENCE}"
             open_claims(asked).init()
@@ -126,8 +130,8 @@ def far(dynamodb: str, *, delay: float = 0.0) -> Iterator[Far]:
 class StoreServer(Apart):
     """The fault stub, where nothing goes wrong."""
 
-    def __init__(self) -> None:
-        super().__init__(_serve)
+    def __init__(self, largest_page: int) -> None:
+        super().__init__(_serve, largest_page)
 
     @property
     def endpoint(self) -> str:
@@ -139,8 +143,8 @@ class StoreServer(Apart):
         self.ask(change)
 
 
-def _serve(pipe: Connection) -> None:
-    with FaultStub(buckets=[BUCKET]) as stub:
+def _serve(largest_page: int, pipe: Connection) -> None:
+    with FaultStub(buckets=[BUCKET], largest_page=largest_page) as stub:
         pipe.send(stub.url("s3"))
         # The pipe closes with the process that started this one.
         while True:

@@ -121,10 +121,9 @@ def round_trips(far: Far, arbiter: str) -> dict[str, int]:
     }
 
 
-def crowded(far: Far, names: int, page: int = 1000) -> dict[str, dict[str, int]]:
+def crowded(far: Far, names: int) -> dict[str, dict[str, int]]:
     """Return the pages that are listed for each call, in a folder of many names, arbiter by arbiter."""
     found = {}
-    far.store.call(partial(_list_by, page))
     for arbiter in ARBITERS:
         log = f"{BUCKET}/{uuid.uuid4()}/_delta_log"
         ballots = arbiter in ("ballot", "redis")
@@ -141,17 +140,7 @@ def crowded(far: Far, names: int, page: int = 1000) -> dict[str, dict[str, int]]
         }
         found[arbiter] = {call: far.sent(act)["LIST"] for call, act in acts.items()}
     far.store.call(FaultStub.reset)
-    far.store.call(partial(_list_by, 1000))
     return found
-
-
-def _list_by(page: int, stub: FaultStub) -> None:
-    """Have it list no more names at once."""
-
-    def change(state: Any) -> None:
-        state.largest_page = page
-
-    stub.call(change)
 
 
 def _entry(log: str, number: int) -> str:

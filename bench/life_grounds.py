@@ -31,6 +31,7 @@ from tests.vouching import vouch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from bench.wire import Speech
     from tests.servers import S3Server
 
 __all__ = ["ARBITERS", "FAKE", "PLACES", "Ground", "Kept", "ground"]
@@ -284,7 +285,7 @@ def ground(place: str, arbiter: str, s3: str = "localbucket", dynamodb: str = "m
     """
     with ExitStack() as running:
         running.enter_context(patch.dict(os.environ, KEYS))
-        behind: dict[str, tuple[str, str]] = {}
+        behind: dict[str, tuple[str, Speech]] = {}
         if arbiter == "dynamodb" and dynamodb == FAKE:
             claims = FakeClaims()
             running.enter_context(patch("putifabsent.fsspec_plugin.stores.open_claims", lambda _: claims))
@@ -306,7 +307,7 @@ def ground(place: str, arbiter: str, s3: str = "localbucket", dynamodb: str = "m
         if place == "s3":
             store: Any = running.enter_context(server(s3))
             behind["store"] = (urlsplit(store.endpoint).netloc, "http")
-        wire: Any = running.enter_context(Wire(behind)) if place == "s3" else None  # type: ignore[arg-type] # "http" and "redis" are what it takes
+        wire: Any = running.enter_context(Wire(behind)) if place == "s3" else None
         at_of = wire.at if wire else {name: address for name, (address, _) in behind.items()}
         registry = _registry(arbiter, at_of, behind)
         if place == "memory":

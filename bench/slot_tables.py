@@ -135,7 +135,7 @@ class PaimonTable:
             self.tries += 1
             return once(*args, **kwargs)
 
-        FileStoreCommit._try_commit_once = counted  # noqa: SLF001
+        FileStoreCommit._try_commit_once = counted  # noqa: SLF001 - as above
 
     def open(self, name: str, *, new: bool = False) -> None:
         from tests.doors import paimon_tables

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from bench.wire import Speech
+
 __all__ = ["Figures", "figures", "measured"]
 
 ROOT = Path(__file__).parents[1]
@@ -115,8 +117,8 @@ def measured(options: argparse.Namespace, tick: Callable[[str], object]) -> Iter
     """Run each cell, and give its figures; ``tick`` is told which one begins."""
     with ExitStack() as running:
         store = running.enter_context(server(options.s3))
-        at = {"store": (urlsplit(store.endpoint).netloc, "http")}
-        wires = {ms: running.enter_context(Wire(at, delay=ms / 1000)) for ms in options.delays}  # type: ignore[arg-type] # "http" is what it takes
+        at: dict[str, tuple[str, Speech]] = {"store": (urlsplit(store.endpoint).netloc, "http")}
+        wires = {ms: running.enter_context(Wire(at, delay=ms / 1000)) for ms in options.delays}
         for form in options.formats:
             python = options.paimon if form == "paimon" else sys.executable
             with _writing(form, python) as writers:

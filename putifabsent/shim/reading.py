@@ -52,7 +52,8 @@ def read(
             return answer
         cause = answer.error if isinstance(answer, Refused) else answer.cause
         if isinstance(answer, Refused) or not (yield Pause(attempt)):
-            error = (failure if late is None or isinstance(answer, Refused) else late)(cause)
+            make = failure if late is None or isinstance(answer, Refused) else late
+            error = make(cause)
             if error is cause:
                 raise error  # with a cause of its own
             raise error from cause

@@ -211,7 +211,7 @@ class OnTheStub(PublishTests, StoreTests):
         version = held(ask, name).version
         stub.script(Op.DELETE, Fault.DROP_AFTER_APPLY)
         while isinstance(ask(Delete(name, version)), Maybe):
-            """Who was told nothing asks again."""
+            pass  # who was told nothing asks again
         assert around.read(name) is None
 
     @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ def there() -> Iterator[Far]:
     with (
         server("moto") as running,
         FaultProxy(running.endpoint, one_at_a_time=True) as proxy,
-        far(proxy.endpoint) as servers,
+        # A thousand names take seconds to make and to read.
+        far(proxy.endpoint, largest_page=100) as servers,
     ):
         yield servers

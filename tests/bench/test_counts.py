@@ -142,7 +142,7 @@ def test_delta_s_eight_calls_are_eight_requests(there: Far) -> None:
 
 
 def test_however_many_names_are_in_a_folder_no_creation_lists_more_pages(there: Far) -> None:
-    few, many = (crowded(there, names, page=100) for names in (100, 201))
+    few, many = (crowded(there, names) for names in (100, 201))
     calls = (CREATION, TAKEN, TAKEN_ABOVE, "the first creation", "a read")
     for arbiter in ARBITERS:
         assert [few[arbiter][call] for call in calls] == [many[arbiter][call] for call in calls]

@@ -401,7 +401,7 @@ def test_a_file_that_is_put_has_its_type(
     file.write_bytes(BODY)
     fs.put_file(file, NAME)
     assert stub.objects["bucket", NAME.partition("/")[2]].content_type == "application/json"
-    # It costs no quick client.
+    # By the quick client, as one without a type.
     assert cloud != "s3" or stub.requests[-1].headers["user-agent"].startswith("object_store/")
     fs.put_file(file, f"{NAME}.said", mode="create", **{key: "text/x"})
     assert stub.objects["bucket", NAME.partition("/")[2] + ".said"].content_type == "text/x"
