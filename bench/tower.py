@@ -133,6 +133,9 @@ class Squad:
             "spark.sql.catalog.spark_catalog": CATALOGS["hudi"],
             # Hudi leaves streams open.
             "spark.hadoop.fs.s3a.connection.maximum": "20000",
+            # Spark takes one that has waited for a core for two minutes for dead.
+            "spark.executor.heartbeatInterval": "60s",
+            "spark.network.timeout": "600s",
         }
         if endpoint is not None:
             self._more["spark.hadoop.fs.s3a.endpoint"] = endpoint
