@@ -463,7 +463,8 @@ def outcome(cell: Cell, squad: Squad, name: str, commits: int, seconds: float) -
         return cell.measure(cell, squad, table, commits)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are measured
         squad.end()
-        return {"error": cause_of(error)}
+        took_longer = watch.finished.is_set()
+        return {"error": f"took longer than {seconds / 60:g} minutes" if took_longer else cause_of(error)}
     finally:
         watch.cancel()
 
