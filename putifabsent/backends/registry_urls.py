@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from putifabsent.backends.url_parts import (
+    Servers,
     hosts_of,
     number_of,
     parts_of,
@@ -168,22 +169,16 @@ def _needing(extra: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class RedisSettings:
-    """Where a Redis is, and how it is spoken to."""
+class RedisSettings(Servers):
+    """Where a Redis is, and how it is spoken to: the server, the sentinels, or some of a cluster's nodes."""
 
-    shown: str  # its address for people, without credentials
     topology: Topology = "server"
-    hosts: tuple[tuple[str, int], ...] = ()  # the server, the sentinels, or some of the cluster's nodes
-    path: str = ""  # the socket's
     service: str = ""  # what the sentinels call the primary
     db: int = 0
     is_tls: bool = False
     tls: Mapping[str, Any] = field(default_factory=dict)  # redis-py's ``ssl_`` options
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
     sentinel_username: str | None = field(default=None, repr=False)
     sentinel_password: str | None = field(default=None, repr=False)
-    timeout: float = 5.0  # seconds, for connecting and for one answer
 
 
 def redis_settings(url: str) -> RedisSettings:
@@ -202,6 +197,7 @@ def redis_settings(url: str) -> RedisSettings:
         ),
     )
     options: dict[str, Any] = {
+        "hosts": (),
         "username": parts.username or os.environ.get("PUTIFABSENT_REDIS_USERNAME"),
         "password": parts.password or os.environ.get("PUTIFABSENT_REDIS_PASSWORD"),
     }
@@ -226,7 +222,7 @@ def redis_settings(url: str) -> RedisSettings:
     options |= timeout_of(parts)
     if is_tls:
         options |= {"is_tls": True, "tls": _tls(parts)}
-    return RedisSettings(where, topology, **options)
+    return RedisSettings(where, topology=topology, **options)
 
 
 def _place(parts: Parts, topology: Topology) -> dict[str, Any]:
