@@ -112,7 +112,7 @@ class LocalStore(WholeStore):
         except FileNotFoundError:
             return Absent()
         except OSError as error:
-            return Refused(error)
+            return _unread(error)
 
     def list(self, folder: str) -> base.ListOutcome:
         """Scan the folder until two scans show the same: one alone shows no single moment (readdir(3))."""
@@ -126,7 +126,7 @@ class LocalStore(WholeStore):
         except FileNotFoundError:
             return Listed(())
         except OSError as error:
-            return Refused(error)
+            return _unread(error)
         return TryAgain(BlockingIOError(errno.EAGAIN, "the folder changes all the time", folder))
 
     def walk(self, folder: str) -> base.ListOutcome:
@@ -141,7 +141,7 @@ class LocalStore(WholeStore):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                return Refused(error)
+                return _unread(error)
         return Listed(tuple(entries))
 
     def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
@@ -227,7 +227,11 @@ def _opened(name: str) -> int | Absent | TryAgain | Refused:
     except FileNotFoundError:
         return Absent()
     except OSError as error:
-        return TryAgain(error) if error.errno in LOST else Refused(error)
+        return _unread(error)
+
+
+def _unread(error: OSError) -> TryAgain | Refused:
+    return TryAgain(error) if error.errno in LOST else Refused(error)
 
 
 def _link(temporary: str, file: int, name: str, token: str) -> base.CreateOutcome:
