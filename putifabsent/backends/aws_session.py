@@ -7,13 +7,15 @@ below both and without a setting, aiohttp's session on a dropped connection.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
 from botocore.exceptions import (
+    BotoCoreError,
     ClientError,
     ConnectTimeoutError,
     CredentialRetrievalError,
@@ -28,9 +30,13 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from putifabsent.backends.base import Maybe, Refused, TryAgain, caused
+from putifabsent.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeGuard
+
+T = TypeVar("T")
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}  # botocore's ``retries``, off
 _UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
@@ -47,17 +53,16 @@ _FOR_CREDENTIALS = {
 _BUSY = {"IDPCommunicationError", "RequestLimitExceeded", "Throttling", "ThrottlingException"}
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
-WRONG = (
+_WRONG = (
     NoCredentialsError,
     PartialCredentialsError,
-    ParamValidationError,
     SSOError,
     TokenRetrievalError,
     FileNotFoundError,  # of this machine: of credentials, or of whom to trust; it is no object's
 )
 """The request can't be sent at all, now or later."""
 
-LOST = (
+_LOST = (
     HTTPClientError,
     EndpointConnectionError,
     ResponseParserError,
@@ -117,7 +122,34 @@ class SingleSend(AIOHTTPSession):
         return made
 
 
-def is_unsent(error: BaseException) -> TypeGuard[Exception]:
+def meaning_of(
+    error: Exception, name: str, answered: Callable[[ClientError, str], T]
+) -> T | TryAgain | Refused | Maybe:
+    """Say what one failed request means for a write; ``answered`` says it where the service did answer.
+
+    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
+    """
+    if _is_unsent(error):
+        return TryAgain(error)
+    if isinstance(error, ClientError):
+        return answered(error, name)
+    if isinstance(error, ConfigError):
+        return Refused(error)
+    if isinstance(error, ParamValidationError):
+        return Refused(caused(ValueError(f"{name}: {error}"), error))
+    if isinstance(error, _WRONG):
+        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
+    if isinstance(error, UnicodeEncodeError):
+        return Refused(caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
+    if isinstance(error, _LOST):
+        return Maybe(error)
+    if isinstance(error, BotoCoreError):
+        # Credentials that expire are renewed before a request is signed: nothing has been sent.
+        return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
+    raise error
+
+
+def _is_unsent(error: Exception) -> bool:
     """Whether nobody took the connection, or gave credentials to sign with: no byte of the request has left.
 
     aiobotocore calls a connection that was reset after that by the same name.

@@ -62,18 +62,8 @@ if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
     from azure.storage.blob import BlobClient, ContainerClient
 
-    from putifabsent.backends.base import (
-        CompleteOutcome,
-        CreateOutcome,
-        Creation,
-        DeleteOutcome,
-        GetOutcome,
-        HeadOutcome,
-        ListOutcome,
-        PublishOutcome,
-        PutOutcome,
-        StageOutcome,
-    )
+    from putifabsent.backends import base
+    from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
 
 _FILE = {"is_directory": "false"}  # how adlfs marks a blob that is no folder
@@ -111,17 +101,16 @@ class AzureStore(Store):
         self._every = {"timeout": options["timeout"]} if options.get("timeout") is not None else {}
 
     def endpoint(self) -> str:
-        """Return the address that requests go to."""
         return self._sender.endpoint
 
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         """``Put Blob`` with ``If-None-Match: *``."""
         try:
             return self._put(name, body, creation, overwrite=False)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
-    def head(self, name: str) -> HeadOutcome:
+    def head(self, name: str) -> base.HeadOutcome:
         """``Get Blob Properties``."""
         try:
             found = self._sender.blob(*_split(name)).get_blob_properties(**self._every)
@@ -145,26 +134,26 @@ class AzureStore(Store):
             dates.append(None if answer is None else answer.headers.get("Date"))
         return http_date(dates[-1]) if dates else None
 
-    def get(self, name: str) -> GetOutcome:
+    def get(self, name: str) -> base.GetOutcome:
         """``Get Blob``."""
         try:
             return Got(self._sender.blob(*_split(name)).download_blob(**self._every).readall())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
 
-    def list(self, folder: str) -> ListOutcome:
+    def list(self, folder: str) -> base.ListOutcome:
         """``List Blobs``, page by page."""
         return self._listed(
             folder, lambda container, prefix: container.walk_blobs(prefix, delimiter="/", **self._every)
         )
 
-    def walk(self, folder: str) -> ListOutcome:
+    def walk(self, folder: str) -> base.ListOutcome:
         """``List Blobs`` with no delimiter, page by page."""
         return self._listed(folder, lambda container, prefix: container.list_blobs(prefix, **self._every))
 
     def _listed(
         self, folder: str, listing: Callable[[ContainerClient, str], Iterable[object]]
-    ) -> ListOutcome:
+    ) -> base.ListOutcome:
         container, _, prefix = (folder.rstrip("/") + "/").partition("/")
         try:
             entries = (
@@ -177,7 +166,7 @@ class AzureStore(Store):
             outcome = reading(outcome_of(error, folder), error)
             return Listed(()) if isinstance(outcome, Absent) else outcome
 
-    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
+    def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """``Delete Blob``; with ``version``, only while that is its entity tag."""
         same: dict[str, Any] = {"etag": version, "match_condition": MatchConditions.IfNotModified}
         try:
@@ -186,7 +175,7 @@ class AzureStore(Store):
             return _deleting(error, name)
         return Deleted()
 
-    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         """``Put Blob`` with no condition; a large one as blocks."""
         try:
             if body.size <= self.largest_put:
@@ -198,7 +187,7 @@ class AzureStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return unconditional(outcome_of(error, name), name, error)
 
-    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+    def publish(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
         """``Copy Blob From URL``, with no metadata of its own: the source's go with it.
 
         The synchronous copy. The other one leaves an empty blob under the name until it is done.
@@ -218,7 +207,7 @@ class AzureStore(Store):
             return Maybe(OSError(errno.EIO, f"the copy's status is {status!r}", name))
         return unconditional(_created(answer, name), name)
 
-    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+    def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         """``Put Block``, a few at a time."""
         try:
             params = self._params(creation)
@@ -230,7 +219,7 @@ class AzureStore(Store):
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
-    ) -> StageOutcome:
+    ) -> base.StageOutcome:
         """As :meth:`stage`, with bytes read from the source in ranges, all of the same entity tag.
 
         The service could read them itself, but only from a source that needs no credentials of ours.
@@ -246,7 +235,7 @@ class AzureStore(Store):
             return Refused(error)
         return self.stage(name, body, creation)
 
-    def complete(self, staged: Staged) -> CompleteOutcome:
+    def complete(self, staged: Staged) -> base.CompleteOutcome:
         """``Put Block List`` with ``If-None-Match: *``."""
         return self._commit(staged, match_condition=MatchConditions.IfMissing)
 
@@ -255,7 +244,7 @@ class AzureStore(Store):
         blocks: Blocks = staged.upload
         blocks.over = True
 
-    def _commit(self, staged: Staged, **condition: Any) -> CompleteOutcome:
+    def _commit(self, staged: Staged, **condition: Any) -> base.CompleteOutcome:
         blocks: Blocks = staged.upload
         if blocks.over:
             return Gone()
@@ -280,7 +269,7 @@ class AzureStore(Store):
             return Refused(caused(hidden, refused.error))
         return seen
 
-    def _put(self, name: str, body: Body, creation: Creation, *, overwrite: bool) -> CreateOutcome:
+    def _put(self, name: str, body: Body, creation: Creation, *, overwrite: bool) -> base.CreateOutcome:
         params, data = self._params(creation), body.whole()
         answer = self._sender.blob(*_split(name)).upload_blob(
             data, length=len(data), overwrite=overwrite, **params
@@ -318,7 +307,7 @@ def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     return Maybe(OSError(errno.EIO, "the answer has no ETag", name))
 
 
-def _deleting(error: Exception, name: str) -> DeleteOutcome:
+def _deleting(error: Exception, name: str) -> base.DeleteOutcome:
     outcome = outcome_of(error, name)
     if isinstance(outcome, Exists):
         code = code_of(error)
@@ -330,7 +319,7 @@ def _deleting(error: Exception, name: str) -> DeleteOutcome:
     return deleting(outcome, error)
 
 
-def _staging(error: Exception, name: str) -> StageOutcome:
+def _staging(error: Exception, name: str) -> base.StageOutcome:
     """Say what a failure means for bytes that are not staged."""
     if isinstance(error, SourceGoneError):
         return Absent()

@@ -47,7 +47,6 @@ class InMemory(Body):
         self.size = len(self.data)
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)``."""
         return self.data[start:stop]
 
     def whole(self) -> bytes:

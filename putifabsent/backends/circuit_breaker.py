@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from putifabsent.backends.registries import Lock, Maybe, Refused, TryAgain
@@ -43,19 +44,15 @@ class RestingLock(Lock):
         return f"<{type(self).__name__} of {self._lock!r}>"
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
-        """Ask, unless it rests."""
         return self._run(lambda: self._lock.acquire(key, owner, lease))
 
     async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
-        """Ask, unless it rests, asynchronously."""
         return await self._run_async(lambda: self._lock.acquire_async(key, owner, lease))
 
     def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        """Ask, unless it rests."""
         return self._run(lambda: self._lock.extend(key, owner, lease))
 
     async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        """Ask, unless it rests, asynchronously."""
         return await self._run_async(lambda: self._lock.extend_async(key, owner, lease))
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
@@ -63,11 +60,9 @@ class RestingLock(Lock):
         return self._run(lambda: self._lock.release(key, owner))
 
     async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
-        """Ask, unless it rests, asynchronously."""
         return await self._run_async(lambda: self._lock.release_async(key, owner))
 
     def identity(self) -> str:
-        """Return where it is."""
         return self._lock.identity()
 
     def check(self) -> None:
@@ -75,34 +70,27 @@ class RestingLock(Lock):
         self._lock.check()
 
     async def check_async(self) -> None:
-        """:meth:`check`, asynchronously."""
         await self._lock.check_async()
 
     def _run(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
         if resting := self._resting():
             return resting
-        outcome: T | Maybe
         try:
-            outcome = ask()
+            return self._recorded(ask())
         except ValueError:
             raise  # the request makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
-            outcome = Maybe(error)
-        self._record(outcome)
-        return outcome
+            return self._recorded(Maybe(error))
 
     async def _run_async(self, ask: Callable[[], Awaitable[T]]) -> T | TryAgain | Maybe:
         if resting := self._resting():
             return resting
-        outcome: T | Maybe
         try:
-            outcome = await ask()
+            return self._recorded(await ask())
         except ValueError:
             raise
-        except Exception as error:  # noqa: BLE001
-            outcome = Maybe(error)
-        self._record(outcome)
-        return outcome
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._recorded(Maybe(error))
 
     def _resting(self) -> TryAgain | None:
         """Say so, if it rests; whoever finds the rest over tries it for all others."""
@@ -114,23 +102,22 @@ class RestingLock(Lock):
         self._until = now + REST
         return None
 
-    def _record(self, outcome: object) -> None:
+    def _recorded(self, outcome: T) -> T:
         if not isinstance(outcome, (TryAgain, Refused, Maybe)):
             if self._lost is not None:
                 self._lost = None
                 self._warnings.append(True)
                 _log.info("the lock at %s answers again", self.identity())
-            return
+            return outcome
         self._until = self._clock() + REST
         self._lost = outcome.error if isinstance(outcome, Refused) else outcome.cause
-        try:
+        with suppress(IndexError):
             self._warnings.pop()
-        except IndexError:
-            return
-        _log.warning(
-            "the lock at %s is lost (%s): creations go on without it, and it is tried again in %g s. No name "
-            "is at risk, for it decides nothing; writers who meet may need more requests",
-            self.identity(),
-            self._lost,
-            REST,
-        )
+            _log.warning(
+                "the lock at %s is lost (%s): creations go on without it, and it is tried again in %g s. No "
+                "name is at risk, for it decides nothing; writers who meet may need more requests",
+                self.identity(),
+                self._lost,
+                REST,
+            )
+        return outcome

@@ -15,9 +15,8 @@ from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, ClientError
 from fsspec.asyn import get_loop
 
-from putifabsent.backends.aws_session import LOST, ONCE, WRONG, SingleSend, code_of, is_unsent, status_of
+from putifabsent.backends.aws_session import ONCE, SingleSend, code_of, meaning_of, status_of
 from putifabsent.backends.base import caused
-from putifabsent.backends.dynamodb_items import ATTRIBUTES, COUNTERS, KEYS, NEVER
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.errors import ConfigError
@@ -27,6 +26,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from typing_extensions import Unpack
+
+KEYS = {"folder": "HASH", "name": "RANGE"}  # the table's keys, both strings
+
+ATTRIBUTES = {
+    f"#{name}": name for name in ("folder", "name", "whole_folder", "incarnation", "live", "token", "last")
+}
+"""Names as expressions say them: several are DynamoDB's reserved words."""
+
+NEVER = "attribute_exists(#folder) AND attribute_not_exists(#folder)"
+"""A condition that is never met: it asks for the right to write, and writes nothing."""
+
+COUNTERS = {"S": "#counter"}
+"""The partition key of all counters."""
 
 _CONNECTIONS = 256
 _CONNECT = 5.0
@@ -121,25 +133,9 @@ class Sender:
         return self._client
 
 
-def outcome_of(error: BaseException, name: str) -> TryAgain | Refused | Maybe:
-    """Say what one failed request means for a write; ``name`` is the identity, or the table.
-
-    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
-    """
-    if is_unsent(error):
-        return TryAgain(error)
-    if isinstance(error, ClientError):
-        return _answer(error, name)
-    if isinstance(error, ConfigError):
-        return Refused(error)
-    if isinstance(error, WRONG):
-        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
-    if isinstance(error, LOST):
-        return Maybe(error)
-    if isinstance(error, BotoCoreError):
-        # Credentials that expire are renewed before a request is signed: nothing has been sent.
-        return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
-    raise error
+def outcome_of(error: Exception, name: str) -> TryAgain | Refused | Maybe:
+    """Say what one failed request means for a write; ``name`` is the identity, or the table."""
+    return meaning_of(error, name, _answer)
 
 
 def is_unmet(error: BaseException) -> bool:
@@ -204,7 +200,6 @@ class Table:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The client's loop."""
         return self._senders().loop
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:

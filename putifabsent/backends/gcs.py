@@ -8,11 +8,19 @@ Source: the reference of the JSON API, and "Request preconditions" in the Cloud 
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import errno
+import hashlib
 import json
+import re
 import uuid
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import requests
 
 from putifabsent.backends.base import (
     TOKEN_KEY,
@@ -24,6 +32,7 @@ from putifabsent.backends.base import (
     Entry,
     Exists,
     Found,
+    Gone,
     Got,
     Holder,
     Listed,
@@ -33,39 +42,28 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
+from putifabsent.backends.cancellation import stop_here
 from putifabsent.backends.gcs_client import Params, Sender, outcome_of, params_of, place, unexpected
-from putifabsent.backends.gcs_upload import (
-    Checksum,
-    SessionGoneError,
-    Upload,
-    finish,
-    made,
-    object_body,
-    remove,
-    send_chunks,
+from putifabsent.backends.object_store import (
+    SourceGoneError,
+    StoredBody,
+    again,
+    bad_key,
+    deleting,
+    reading,
+    unconditional,
 )
-from putifabsent.backends.object_store import SourceGoneError, bad_key, deleting, reading, unconditional
 from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gcsfs import GCSFileSystem
-    from requests import Response
 
-    from putifabsent.backends.base import (
-        CompleteOutcome,
-        CreateOutcome,
-        Creation,
-        DeleteOutcome,
-        GetOutcome,
-        HeadOutcome,
-        ListOutcome,
-        PublishOutcome,
-        PutOutcome,
-        StageOutcome,
-    )
+    from putifabsent.backends import base
+    from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
+    from putifabsent.backends.cancellation import Stop
 
 _ABSENT = {"ifGenerationMatch": "0"}
 _LISTED = "items(name,timeCreated,generation),nextPageToken"
@@ -87,17 +85,16 @@ class GCSStore(Store, ConditionalCopy):
         self._sender = Sender(fs, deadline)
 
     def endpoint(self) -> str:
-        """Return the address that requests go to."""
         return self._sender.endpoint
 
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         """Insert the object with ``ifGenerationMatch=0``."""
         try:
             return self._insert(name, body, creation, _ABSENT)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
-    def head(self, name: str) -> HeadOutcome:
+    def head(self, name: str) -> base.HeadOutcome:
         """Get the object's resource."""
         try:
             fields = {"fields": "name,generation,metadata,size,timeCreated"}
@@ -116,7 +113,7 @@ class GCSStore(Store, ConditionalCopy):
             return None
         return http_date(answer.headers.get("Date"))
 
-    def get(self, name: str) -> GetOutcome:
+    def get(self, name: str) -> base.GetOutcome:
         """Get the object's media."""
         try:
             url = self._sender.url(*self._split(name), of="download")
@@ -124,15 +121,15 @@ class GCSStore(Store, ConditionalCopy):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
 
-    def list(self, folder: str) -> ListOutcome:
+    def list(self, folder: str) -> base.ListOutcome:
         """List the bucket's objects that begin with the folder, page by page."""
         return self._listed(folder, {"delimiter": "/"})
 
-    def walk(self, folder: str) -> ListOutcome:
+    def walk(self, folder: str) -> base.ListOutcome:
         """List them with no delimiter, page by page."""
         return self._listed(folder, {})
 
-    def _listed(self, folder: str, where: dict[str, str]) -> ListOutcome:
+    def _listed(self, folder: str, where: dict[str, str]) -> base.ListOutcome:
         bucket, _, prefix = (folder.rstrip("/") + "/").partition("/")
         wanted = {"prefix": prefix, "fields": _LISTED, **where}
         entries: list[Entry] = []
@@ -151,7 +148,7 @@ class GCSStore(Store, ConditionalCopy):
             more = {"pageToken": following} if following else None
         return Listed(tuple(entries))
 
-    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
+    def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """Delete the object; with ``version``, only while that is its generation."""
         try:
             condition = {"ifGenerationMatch": version} if version else {}
@@ -162,7 +159,7 @@ class GCSStore(Store, ConditionalCopy):
             return Deleted() if isinstance(outcome, Exists) else deleting(outcome, error)
         return Deleted()
 
-    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         """Insert the object with no condition; a large one through a resumable session."""
         if body.size > self.largest_put:
             return self._put_in_chunks(name, body, creation)
@@ -171,7 +168,7 @@ class GCSStore(Store, ConditionalCopy):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return unconditional(outcome_of(error, name), name, error)
 
-    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+    def publish(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
         """Rewrite the source to the name, with no resource: its own metadata and type go with it.
 
         Within a bucket that is one request, as a rule. Where GCS wants several, the source is pinned by its
@@ -190,7 +187,7 @@ class GCSStore(Store, ConditionalCopy):
                 answer = self._rewrite(source, name, query)
             while token := answer.json().get("rewriteToken"):
                 answer = self._rewrite(source, name, {**query, "rewriteToken": token})
-            return unconditional(made(answer, "resource"), name)
+            return unconditional(_made(answer, "resource"), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             if isinstance(outcome, Refused) and isinstance(outcome.error, FileNotFoundError):
@@ -200,7 +197,7 @@ class GCSStore(Store, ConditionalCopy):
             is_replaced = pinned and isinstance(outcome, Exists)
             return Absent() if is_replaced else unconditional(outcome, name, error)
 
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
+    def copy(self, source: str, name: str, creation: Creation) -> base.CreateOutcome:
         """Rewrite the source to the name with ``ifGenerationMatch=0``; only the last step makes anything."""
         try:
             params = self._params(creation)
@@ -209,18 +206,18 @@ class GCSStore(Store, ConditionalCopy):
                 answer = self._rewrite(source, name, query, json=params.resource)
                 token = answer.json().get("rewriteToken")
                 if not token:
-                    return made(answer, "resource")
+                    return _made(answer, "resource")
                 query["rewriteToken"] = token
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return outcome_of(error, name)
 
-    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+    def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         """Open a resumable session with ``ifGenerationMatch=0``, and send all chunks but the last."""
         return self._stage(name, body, creation, _ABSENT)
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
-    ) -> StageOutcome:
+    ) -> base.StageOutcome:
         """As :meth:`stage`, with bytes read from the source in ranges, all of the same generation."""
         if version is None:
             seen = self.head(source)
@@ -228,37 +225,39 @@ class GCSStore(Store, ConditionalCopy):
                 return seen
             size, version = seen.holder.size, str(seen.holder.version)
         try:
-            body = object_body(self._sender, *self._split(source), version, size)
+            body = _object_body(self._sender, *self._split(source), version, size)
         except OSError as error:
             return Refused(error)
         return self.stage(name, body, creation)
 
-    def complete(self, staged: Staged) -> CompleteOutcome:
+    def complete(self, staged: Staged) -> base.CompleteOutcome:
         """Send the last chunk of the session."""
-        return finish(self._sender, staged.upload, staged.name)
+        return _finish(self._sender, staged.upload, staged.name)
 
     def discard(self, staged: Staged) -> None:
         """Remove the session."""
         upload: Upload = staged.upload
         upload.over = True
         if upload.session:
-            remove(self._sender, upload.session)
+            _remove(self._sender, upload.session)
 
-    def _stage(self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]) -> StageOutcome:
+    def _stage(
+        self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]
+    ) -> base.StageOutcome:
         session = None
         try:
             params = self._params(creation)
             session = self._open_session(name, body.size, params, condition)
-            upload = send_chunks(self._sender, session, body, Checksum(params.checksum))
+            upload = _send_chunks(self._sender, session, body, _Checksum(params.checksum))
         except BaseException as error:
             if session is not None:
-                remove(self._sender, session)
+                _remove(self._sender, session)
             if not isinstance(error, Exception):
                 raise
             return _staging(error, name)
         return Staged(name, upload)
 
-    def _put_in_chunks(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+    def _put_in_chunks(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         staged = self._stage(name, body, creation, {})
         if not isinstance(staged, Staged):
             return unconditional(staged, name)
@@ -272,7 +271,7 @@ class GCSStore(Store, ConditionalCopy):
             self.discard(staged)
         return unconditional(outcome, name)
 
-    def _rewrite(self, source: str, name: str, query: dict[str, str], **resource: Any) -> Response:
+    def _rewrite(self, source: str, name: str, query: dict[str, str], **resource: Any) -> requests.Response:
         url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
         return self._sender.call("POST", url, query, **resource)
 
@@ -293,7 +292,7 @@ class GCSStore(Store, ConditionalCopy):
 
     def _insert(self, name: str, body: Body, creation: Creation, condition: dict[str, str]) -> Created:
         params, (bucket, key), data = self._params(creation), self._split(name), body.whole()
-        checksum = Checksum(params.checksum)
+        checksum = _Checksum(params.checksum)
         checksum.update(data)
         resource = json.dumps({"name": key, **params.resource, **checksum.resource()})
         boundary = uuid.uuid4().hex
@@ -308,7 +307,7 @@ class GCSStore(Store, ConditionalCopy):
             data=b"".join((head.encode(), data, f"\r\n--{boundary}--\r\n".encode())),
             headers={"Content-Type": f"multipart/related; boundary={boundary}"},
         )
-        return made(answer)
+        return _made(answer)
 
     def _open_session(self, name: str, size: int, params: Params, condition: Mapping[str, str]) -> str:
         bucket, key = self._split(name)
@@ -338,11 +337,11 @@ class GCSStore(Store, ConditionalCopy):
         return bucket, key
 
 
-def _staging(error: Exception, name: str) -> StageOutcome:
+def _staging(error: Exception, name: str) -> base.StageOutcome:
     """Say what a failure means for bytes that are not staged."""
     if isinstance(error, SourceGoneError):
         return Absent()
-    if isinstance(error, SessionGoneError):
+    if isinstance(error, _SessionGoneError):
         return TryAgain(error)
     outcome = outcome_of(error, name)
     if isinstance(outcome, Exists):
@@ -355,3 +354,179 @@ def _time(text: str) -> datetime:
     """Read RFC 3339 in UTC, with as many digits as there are."""
     whole, _, rest = text.rstrip("Zz").partition(".")
     return datetime.fromisoformat(whole).replace(microsecond=int(f"{rest:0<6}"[:6]), tzinfo=timezone.utc)
+
+
+# --- resumable sessions
+#
+# All of a body but its last chunk is staged, and the last chunk creates the object. A session takes its bytes
+# in order, makes at most one object, and ignores bytes at an offset that it already has. So a chunk whose
+# answer was lost is sent again as it was. Asking the session first how much of it has arrived would do, too,
+# on GCS, but fake-gcs-server takes that question for the end of the body.
+#
+# Source: "Perform resumable uploads" and "Resumable uploads" in the Cloud Storage documentation.
+
+_CHUNK = 16 * 2**20  # a multiple of 256 KiB, as GCS wants; what one staging keeps in memory
+_NO_SESSION = {404, 410, 499}
+_RESUME = HTTPStatus.PERMANENT_REDIRECT
+_RANGE = re.compile(r"bytes=0-(\d+)$")
+
+
+class _ShortError(requests.RequestException):
+    """The session has taken less than it was offered."""
+
+
+class _SessionGoneError(Exception):
+    """The session is not there any more, or has lost bytes that it had: they must be sent to another."""
+
+
+class _Checksum:
+    """A running checksum that the store is to compare before it creates the object; "" for none."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._sum: Any = hashlib.md5(usedforsecurity=False) if kind == "md5" else None
+        if kind == "crc32c":
+            import google_crc32c
+
+            make: Any = google_crc32c.Checksum
+            self._sum = make()
+
+    def update(self, data: bytes) -> None:
+        if self._sum is not None:
+            self._sum.update(data)
+
+    def resource(self) -> dict[str, str]:
+        """Say it in an object resource."""
+        name = {"md5": "md5Hash", "crc32c": "crc32c"}
+        return {name[self._kind]: self._text()} if self._kind else {}
+
+    def header(self) -> dict[str, str]:
+        """Say it in a header of the last request of a session."""
+        return {"X-Goog-Hash": f"{self._kind}={self._text()}"} if self._kind else {}
+
+    def _text(self) -> str:
+        return base64.b64encode(self._sum.digest()).decode()
+
+
+@dataclass
+class Upload:
+    """An open session: where it is, and the chunk that it still needs."""
+
+    session: str = field(repr=False)  # its address, which is also the right to write to it
+    size: int
+    start: int = 0  # where the last chunk begins
+    last: bytes = field(default=b"", repr=False)
+    headers: dict[str, str] = field(default_factory=dict)  # what goes with the last chunk
+    over: bool = False
+    """Nothing more can come of it: it has made its object, heard that the name is there, or was discarded."""
+
+
+def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> Body:
+    """Return the bytes of an object as it was found, all of the same generation."""
+    url = sender.url(bucket, key, of="download")
+    params = {"alt": "media", "generation": generation}
+
+    def fetch(start: int, stop: int) -> bytes:
+        span = {"Range": f"bytes={start}-{stop - 1}"}
+        try:
+            return bytes(sender.call("GET", url, params, headers=span).content)
+        except requests.HTTPError as error:
+            if error.response is not None and error.response.status_code == HTTPStatus.NOT_FOUND:
+                raise SourceGoneError(errno.ENOENT, "it was removed or replaced", url) from error
+            raise
+
+    return StoredBody(url, size, lambda *span: again(outcome_of, lambda: fetch(*span)))
+
+
+def _send_chunks(sender: Sender, session: str, body: Body, checksum: _Checksum) -> Upload:
+    """Send all chunks but the last, which is returned with the upload."""
+    stop = stop_here()
+    start = max(body.size - 1, 0) // _CHUNK * _CHUNK
+    for begin in range(0, start, _CHUNK):
+        data = body.read(begin, begin + _CHUNK)
+        checksum.update(data)
+        _send_chunk(sender, session, data, begin, stop)
+    stop.heed()
+    last = body.read(start, body.size)
+    checksum.update(last)
+    return Upload(session, body.size, start, last, checksum.header())
+
+
+def _finish(sender: Sender, upload: Upload, name: str) -> base.CompleteOutcome:
+    """Send the last chunk, which makes the object; as for ``Store.complete``."""
+    if upload.over:
+        return Gone()
+    outcome: base.CompleteOutcome
+    try:
+        answer = _publish(sender, upload)
+        outcome = Gone() if answer.status_code in _NO_SESSION else _made(answer)
+    except _SessionGoneError:
+        outcome = Gone()
+    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+        outcome = outcome_of(error, name)
+    # A session that has ended goes on giving its last answer, whatever becomes of the name.
+    upload.over = isinstance(outcome, (Created, Exists))
+    return outcome
+
+
+def _remove(sender: Sender, session: str) -> None:
+    """Remove a session, as well as that can be done."""
+    with contextlib.suppress(Exception):
+        again(outcome_of, lambda: _gone(sender.raw("DELETE", session)), sends=2)
+
+
+def _made(answer: requests.Response, *within: str) -> Created:
+    """Return the creation that ``answer`` tells of; one that tells of none is an error."""
+    try:
+        resource = answer.json()
+        for key in within:
+            resource = resource[key]
+        return Created(str(resource["generation"]), http_date(answer.headers.get("Date")))
+    except (ValueError, KeyError, TypeError):
+        # Also what is no success at all.
+        raise unexpected(answer) from None
+
+
+def _send_chunk(sender: Sender, session: str, data: bytes, start: int, stop: Stop) -> None:
+    kept, end = start, start + len(data)
+
+    def send() -> None:
+        nonlocal kept
+        stop.heed()
+        headers = {"Content-Range": f"bytes {kept}-{end - 1}/*"}
+        kept = _kept(sender.raw("PUT", session, data=data[kept - start :], headers=headers))
+        if kept < start:
+            raise _SessionGoneError(f"a session that had {start} bytes now has {kept}")
+        if kept < end:
+            raise _ShortError(f"a session took {kept - start} bytes of {len(data)}")
+
+    again(outcome_of, send)
+
+
+def _publish(sender: Sender, upload: Upload) -> requests.Response:
+    """Send the last chunk until the session has ended, and return what it says then."""
+    kept = upload.start
+    while True:
+        span = f"{kept}-{upload.size - 1}" if kept < upload.size else "*"
+        headers = {**upload.headers, "Content-Range": f"bytes {span}/{upload.size}"}
+        answer = sender.raw("PUT", upload.session, data=upload.last[kept - upload.start :], headers=headers)
+        if answer.status_code != _RESUME:
+            return answer
+        before, kept = kept, _kept(answer)
+        if kept <= before:
+            raise _SessionGoneError(f"a session that had {before} bytes now has {kept}")
+
+
+def _kept(answer: requests.Response) -> int:
+    """Return how many bytes the session says it has."""
+    if answer.status_code in _NO_SESSION:
+        raise _SessionGoneError(str(unexpected(answer)))
+    if answer.status_code != _RESUME:
+        raise unexpected(answer)
+    match = _RANGE.match(answer.headers.get("Range", ""))
+    return int(match[1]) + 1 if match else 0
+
+
+def _gone(answer: requests.Response) -> None:
+    if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise unexpected(answer)

@@ -52,18 +52,8 @@ from putifabsent.backends.whole import WholeStore
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import (
-        CreateOutcome,
-        Creation,
-        DeleteOutcome,
-        Entry,
-        GetOutcome,
-        HeadOutcome,
-        ListOutcome,
-        PublishOutcome,
-        PutOutcome,
-        StageOutcome,
-    )
+    from putifabsent.backends import base
+    from putifabsent.backends.base import Creation, Entry
     from putifabsent.backends.body import Body
 
 # A folder that has more than this many changes in the time of a scan each is scanned another time.
@@ -77,7 +67,7 @@ class LocalStore(WholeStore):
     # What a copy holds in memory; the bytes of larger files pass through it piece by piece.
     largest_put = 16 * 2**20
 
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         """Write and sync a temporary file, link it to the name, sync the folder."""
         if (refused := self._unable(creation)) is not None:
             return refused
@@ -99,16 +89,13 @@ class LocalStore(WholeStore):
         except OSError as error:
             return Refused(about(name, error))
 
-    def head(self, name: str) -> HeadOutcome:
+    def head(self, name: str) -> base.HeadOutcome:
         """Read the token from the file's extended attributes; its version is that token."""
-        try:
-            file = os.open(name, LOOK)
-        except FileNotFoundError:
-            return Absent()
-        except PermissionError as error:
-            return anothers(name) or Refused(error)
-        except OSError as error:
-            return TryAgain(error) if error.errno in LOST else Refused(error)
+        file = _opened(name)
+        if isinstance(file, Refused) and isinstance(file.error, PermissionError):
+            return anothers(name) or file
+        if not isinstance(file, int):
+            return file
         try:
             if stat.S_ISDIR(os.fstat(file).st_mode):
                 return Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
@@ -118,17 +105,16 @@ class LocalStore(WholeStore):
         finally:
             os.close(file)
 
-    def get(self, name: str) -> GetOutcome:
-        """Read the file."""
+    def get(self, name: str) -> base.GetOutcome:
         try:
             with open(name, "rb") as file:
                 return Got(file.read())
         except FileNotFoundError:
             return Absent()
         except OSError as error:
-            return Refused(error)
+            return _unread(error)
 
-    def list(self, folder: str) -> ListOutcome:
+    def list(self, folder: str) -> base.ListOutcome:
         """Scan the folder until two scans show the same: one alone shows no single moment (readdir(3))."""
         try:
             for _ in range(_SCANS):
@@ -140,11 +126,10 @@ class LocalStore(WholeStore):
         except FileNotFoundError:
             return Listed(())
         except OSError as error:
-            return Refused(error)
+            return _unread(error)
         return TryAgain(BlockingIOError(errno.EAGAIN, "the folder changes all the time", folder))
 
-    def walk(self, folder: str) -> ListOutcome:
-        """Scan the folder, and those in it."""
+    def walk(self, folder: str) -> base.ListOutcome:
         entries: list[Entry] = []
         left = [folder]
         while left:
@@ -156,10 +141,10 @@ class LocalStore(WholeStore):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                return Refused(error)
+                return _unread(error)
         return Listed(tuple(entries))
 
-    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
+    def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """Unlink the name; with ``version``, only while that is its token.
 
         Whoever deletes through a store locks the file before it looks, and lets nobody wait: another deletion
@@ -179,7 +164,7 @@ class LocalStore(WholeStore):
             return Maybe(error) if error.errno in LOST else Refused(error)
         return Deleted()
 
-    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         """Write and sync a temporary file, rename it over the name, sync the folders that may be new."""
         if (refused := self._unable(creation)) is not None:
             return refused
@@ -192,7 +177,7 @@ class LocalStore(WholeStore):
         except OSError as error:
             return Refused(about(name, error))
 
-    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+    def publish(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
         """Link the source to the name, sync the folder. A name that is there stays.
 
         Never by a rename of a link that was made before: a publisher that pauses between the two would
@@ -200,14 +185,11 @@ class LocalStore(WholeStore):
         """
         if (refused := self._unable(creation)) is not None:
             return refused
-        try:
-            if (why := obstacle(os.path.dirname(name), name)) is not None:
-                return Refused(why)
-            file = os.open(source, LOOK)
-        except FileNotFoundError:
-            return Absent()
-        except OSError as error:
-            return TryAgain(error) if error.errno in LOST else Refused(error)
+        if (why := obstacle(os.path.dirname(name), name)) is not None:
+            return Refused(why)
+        file = _opened(source)
+        if not isinstance(file, int):
+            return file
         try:
             return _publish(source, file, name)
         except OSError as error:
@@ -217,15 +199,12 @@ class LocalStore(WholeStore):
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
-    ) -> StageOutcome:
+    ) -> base.StageOutcome:
         """Keep where the source is; its bytes are read when they are written."""
         del size
-        try:
-            file = os.open(source, LOOK)
-        except FileNotFoundError:
-            return Absent()
-        except OSError as error:
-            return TryAgain(error) if error.errno in LOST else Refused(error)
+        file = _opened(source)
+        if not isinstance(file, int):
+            return file
         try:
             if version not in (None, holder_of(file).version):
                 return Absent()
@@ -241,7 +220,21 @@ class LocalStore(WholeStore):
         return Refused(unsupported(self.kind, creation.extra)) if creation.extra else None
 
 
-def _link(temporary: str, file: int, name: str, token: str) -> CreateOutcome:
+def _opened(name: str) -> int | Absent | TryAgain | Refused:
+    """Open a file to look at it."""
+    try:
+        return os.open(name, LOOK)
+    except FileNotFoundError:
+        return Absent()
+    except OSError as error:
+        return _unread(error)
+
+
+def _unread(error: OSError) -> TryAgain | Refused:
+    return TryAgain(error) if error.errno in LOST else Refused(error)
+
+
+def _link(temporary: str, file: int, name: str, token: str) -> base.CreateOutcome:
     folder = os.path.dirname(name)
     try:
         os.link(temporary, name)
@@ -268,7 +261,7 @@ def _taken(folder: str) -> Exists:
     return Exists()
 
 
-def _rename(temporary: str, file: int, name: str, token: str) -> PutOutcome:
+def _rename(temporary: str, file: int, name: str, token: str) -> base.PutOutcome:
     folder = os.path.dirname(name)
     for attempt in range(TRIES):
         try:
@@ -290,7 +283,7 @@ def _rename(temporary: str, file: int, name: str, token: str) -> PutOutcome:
     return Written(token)
 
 
-def _publish(source: str, file: int, name: str) -> PublishOutcome:
+def _publish(source: str, file: int, name: str) -> base.PublishOutcome:
     folder = os.path.dirname(name)
     try:
         os.link(source, name)

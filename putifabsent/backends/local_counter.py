@@ -48,7 +48,6 @@ class LocalCounter(Counter):
         return f"<{type(self).__name__} of process {self._pid}>"
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """Look at the clock and move the counter, alone."""
         if refused := bad_step(name, floor, count):
             return refused
         # The lock of a forked child may be held by a thread that is not in it.
@@ -66,11 +65,9 @@ class LocalCounter(Counter):
             return Advanced(last, (steady + self._distance) // _NANOSECONDS)
 
     async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """Look at the clock and move the counter, at once."""
         return self.advance(name, floor, count)
 
     def identity(self) -> str:
-        """Return which process it is of."""
         return f"process {self._pid}"
 
     def check(self) -> None:

@@ -52,7 +52,6 @@ class SourceFile(Body):
         self.size = seen.st_size
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)``."""
         file = os.open(self._path, LOOK)
         try:
             data = read_at(file, start, stop, self._path)

@@ -34,16 +34,8 @@ if TYPE_CHECKING:
 
     from fsspec.implementations.memory import MemoryFileSystem
 
-    from putifabsent.backends.base import (
-        CreateOutcome,
-        Creation,
-        DeleteOutcome,
-        GetOutcome,
-        HeadOutcome,
-        ListOutcome,
-        PublishOutcome,
-        PutOutcome,
-    )
+    from putifabsent.backends import base
+    from putifabsent.backends.base import Creation
 
 _MARKS = (TOKEN_KEY, WRITER_KEY)
 _VERSION = "putifabsentversion"
@@ -67,8 +59,7 @@ class MemoryStore(WholeStore):
     def __init__(self, fs: MemoryFileSystem) -> None:
         self.fs = fs
 
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        """Put a new object into the dictionary, unless one is there."""
+    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         file = self._file(name, body, creation)
         if isinstance(file, Refused):
             return file
@@ -76,23 +67,20 @@ class MemoryStore(WholeStore):
             there = self.fs.store.setdefault(name, file)
         return Created(_holder(file).version) if there is file else Exists(_holder(there))
 
-    def head(self, name: str) -> HeadOutcome:
-        """Read the token off the object."""
+    def head(self, name: str) -> base.HeadOutcome:
         file = self.fs.store.get(name)
         return Absent() if file is None else Found(_holder(file))
 
-    def get(self, name: str) -> GetOutcome:
-        """Copy the object's bytes."""
+    def get(self, name: str) -> base.GetOutcome:
         file = self.fs.store.get(name)
         return Absent() if file is None else Got(file.getvalue())
 
-    def list(self, folder: str) -> ListOutcome:
+    def list(self, folder: str) -> base.ListOutcome:
         """Look through the whole dictionary, as its filesystem does."""
         start = len(folder.rstrip("/")) + 1
         return Listed(tuple(each for each in self._below(folder) if "/" not in each.name[start:]))
 
-    def walk(self, folder: str) -> ListOutcome:
-        """Look through the whole dictionary, as its filesystem does."""
+    def walk(self, folder: str) -> base.ListOutcome:
         return Listed(tuple(self._below(folder)))
 
     def _below(self, folder: str) -> Iterator[Entry]:
@@ -101,16 +89,14 @@ class MemoryStore(WholeStore):
             if name.startswith(folder.rstrip("/") + "/"):
                 yield Entry(name, file.created, getattr(file, _VERSION, None))
 
-    def delete(self, name: str, version: str | None = None) -> DeleteOutcome:
-        """Remove the object, if it is still that version."""
+    def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         with _lock:
             file = self.fs.store.get(name)
             if file is not None and version in (None, _holder(file).version):
                 del self.fs.store[name]
         return Deleted()
 
-    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
-        """Put a new object into the dictionary, whatever is there."""
+    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         file = self._file(name, body, creation)
         if isinstance(file, Refused):
             return file
@@ -118,8 +104,7 @@ class MemoryStore(WholeStore):
             self.fs.store[name] = file
         return Written(_holder(file).version)
 
-    def publish(self, source: str, name: str, creation: Creation) -> PublishOutcome:
-        """Put a new object with the source's bytes, token and writer into the dictionary."""
+    def publish(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
         if (refused := self._unable(name, creation)) is not None:
             return refused
         with _lock:

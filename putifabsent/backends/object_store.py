@@ -144,7 +144,6 @@ class StoredBody(Body):
         self.size = size
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return ``[start, stop)``."""
         if start >= stop:
             return b""
         data = self._fetch(start, stop)

@@ -234,11 +234,9 @@ class PostgresCounter(Counter):
         return Advanced(int(row[0]), int(row[1]))
 
     def identity(self) -> str:
-        """Return the database's address, without credentials."""
         return self._shown
 
     def check(self) -> None:
-        """Advance a counter of its own."""
         require_answer(self.advance("#check", 0), "PostgreSQL", self._shown)
 
     def _connection(self, idle: deque[Connection[Any]]) -> Connection[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,14 +21,16 @@ from putifabsent.backends.base import (
     Absent,
     ConditionalCopy,
     Created,
+    Deleted,
     Exists,
+    Listed,
     Maybe,
     Refused,
     Staged,
     TryAgain,
+    Written,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.probe_arbiters import ListingProber, PublishingProber
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, recall, remember, turn
 from putifabsent.backends.probe_ground import (
     ENOUGH,
@@ -38,6 +41,7 @@ from putifabsent.backends.probe_ground import (
     Seen,
     brief,
     content,
+    error_of,
     foreseen,
     look,
     together,
@@ -48,9 +52,10 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends.base import CompleteOutcome, Store
+    from putifabsent.backends import base
+    from putifabsent.backends.base import Creation, Store
 
-    Decision: TypeAlias = CompleteOutcome | Absent
+    Decision: TypeAlias = base.CompleteOutcome | Absent
     Prepare: TypeAlias = Callable[[Ground, str, int, int], "Attempt"]
 
 __all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
@@ -86,9 +91,10 @@ def probe(
     creating: dict[str, Prepare] = {"put": _put, "complete": _complete}
     if isinstance(store, ConditionalCopy):
         creating["copy"] = _copy
-    probers: dict[str, Callable[..., _Prober | ListingProber | PublishingProber]] = {
-        **{word: partial(_Prober, word, prepare) for word, prepare in creating.items()},
-        **{prober.word: prober for prober in (ListingProber, PublishingProber)},
+    probers: dict[str, Callable[..., _Prober]] = {
+        **{word: partial(_Creating, word, prepare=prepare) for word, prepare in creating.items()},
+        "list": partial(_Listing, "list"),
+        "publish": partial(_Publishing, "publish"),
     }
     chosen = list(creating if operations is None else operations)
     for word in chosen:
@@ -98,26 +104,10 @@ def probe(
     with Ground(store, folder) as ground, ThreadPoolExecutor(creates, "putifabsent-probe") as pool:
         for number, word in enumerate(chosen):
             report = _part(progress, number, len(chosen), rounds + 1)
-            prober = probers[word](ground, pool, creates, Patience(seconds))
-            verdicts[word] = _tried(prober, rounds, report)
+            verdicts[word] = probers[word](ground, pool, creates, Patience(seconds)).tried(rounds, report)
     if progress:
         progress(len(chosen) * (rounds + 1), len(chosen) * (rounds + 1), "done")
     return verdicts
-
-
-def _tried(
-    prober: _Prober | ListingProber | PublishingProber, rounds: int, report: Callable[[int, str], None]
-) -> Verdict:
-    report(0, f"{prober.word}: one after the other")
-    fault = prober.one_after_the_other()
-    if fault is not None:
-        return Verdict(prober.word, safe=False, evidence=fault)
-    for number in range(rounds):
-        report(1 + number, f"{prober.word}: race {number + 1} of {rounds}")
-        has_fault = prober.race(number)
-        if prober.patience.is_over or (has_fault and number + 1 >= ENOUGH):
-            break
-    return prober.verdict()
 
 
 def verdicts_for(
@@ -158,24 +148,55 @@ os.register_at_fork(after_in_child=_turns.clear)
 
 
 @dataclass(slots=True)
-class _Prober:
-    """Tries one operation that creates names, and keeps how many names had each fault."""
+class _Prober(ABC):
+    """Tries one operation, and keeps what came of it."""
 
     word: str
-    prepare: Prepare
     ground: Ground
     pool: ThreadPoolExecutor
-    creates: int
+    at_once: int
     patience: Patience
-    _faults: dict[str, int] = field(default_factory=dict)
     _raced: int = 0
+    _causes: list[Exception] = field(default_factory=list)
+
+    def tried(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
+        report(0, f"{self.word}: one after the other")
+        fault = self.one_after_the_other()
+        if fault is not None:
+            return Verdict(self.word, safe=False, evidence=fault)
+        for number in range(rounds):
+            report(1 + number, f"{self.word}: race {number + 1} of {rounds}")
+            has_fault = self.race(number)
+            if self.patience.is_over or (has_fault and number + 1 >= ENOUGH):
+                break
+        return self.verdict()
+
+    @abstractmethod
+    def one_after_the_other(self) -> str | None:
+        """Return what is wrong with what comes of it where nobody else does anything."""
+
+    @abstractmethod
+    def race(self, number: int) -> bool:
+        """Have all do it at once; return whether there has ever been a fault."""
+
+    @abstractmethod
+    def verdict(self) -> Verdict:
+        """Say what was seen: safe is no fault, in enough races that came to an end."""
+
+    def _why(self) -> str:
+        return brief(self._causes[-1] if self._causes else None)
+
+
+@dataclass(slots=True)
+class _Creating(_Prober):
+    """Creates names, and keeps how many of them had each fault."""
+
+    prepare: Prepare = field(kw_only=True)
+    _faults: dict[str, int] = field(default_factory=dict)
     _decided: int = 0
-    _uncertain: int = 0
     _most_winners: int = 0
-    _cause: Exception | None = None
 
     def one_after_the_other(self) -> str | None:
-        """Create a name twice, and return what is wrong with what came of it."""
         name, first, outcome = self._certainly()
         seen = look(self.ground.store, name, self.patience)
         if not isinstance(outcome, Created):
@@ -209,10 +230,9 @@ class _Prober:
         raise AssertionError
 
     def race(self, number: int) -> bool:
-        """Create a name by all at once; return whether one has ever had a fault."""
         name, size = self.ground.name(self.word), SIZES[number % len(SIZES)]
         attempts = list(
-            self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.creates))
+            self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.at_once))
         )
         outcomes = together(self.pool, [partial(foreseen, attempt.decide) for attempt in attempts])
         self._note(attempts, outcomes, look(self.ground.store, name, self.patience))
@@ -229,26 +249,23 @@ class _Prober:
         self._raced += 1
         self._decided += fault is None and bool(winners)
         self._most_winners = max(self._most_winners, len(winners))
-        causes = [outcome.cause for outcome in outcomes if isinstance(outcome, (TryAgain, Maybe))]
-        self._uncertain += len(causes)
-        self._cause = causes[-1] if causes else self._cause
+        self._causes += [outcome.cause for outcome in outcomes if isinstance(outcome, (TryAgain, Maybe))]
 
     def verdict(self) -> Verdict:
-        """Say what was seen: safe is no fault, in enough races that came to an end."""
         raced = self._raced
-        unsure = f"{self._uncertain} of {raced * self.creates} creates had no certain answer"
+        unsure = f"{len(self._causes)} of {raced * self.at_once} creates had no certain answer"
         is_decided = self._decided * 2 >= raced
         if self._faults:
             found = ", ".join(f"{times} of {raced} names {fault}" for fault, times in self._faults.items())
             most = f" (up to {self._most_winners})" if self._most_winners > 1 else ""
-            evidence = f"{self.creates} creates at once: {found}{most}"
+            evidence = f"{self.at_once} creates at once: {found}{most}"
         elif not is_decided:
-            evidence = f"only {self._decided} of {raced} races had a winner; {unsure}: {brief(self._cause)}"
+            evidence = f"only {self._decided} of {raced} races had a winner; {unsure}: {self._why()}"
         else:
             evidence = (
-                f"{self.creates} creates at once: {self._decided} of {raced} names had one winner, and its "
+                f"{self.at_once} creates at once: {self._decided} of {raced} names had one winner, and its "
                 f"bytes and token; one after the other: a taken name was refused, and kept"
-                f"{'; ' + unsure if self._uncertain else ''}"
+                f"{'; ' + unsure if self._causes else ''}"
             )
         return Verdict(self.word, not self._faults and is_decided, evidence)
 
@@ -320,3 +337,201 @@ def _fault(winners: Sequence[Attempt], losers: Sequence[Attempt], seen: Seen) ->
     if any(seen.token == loser.token for loser in losers):
         return "were held by a creation that was refused"
     return None
+
+
+# --- what arbiters beside the store need: a listing shows what was put, and a missing source is not copied
+#
+# A copy whose source goes missing *meanwhile* may still come off. That is no fault for whoever reads through
+# the shim, which tells by the token what has ended; but others may see a deleted name until it is cleaned up,
+# so it is reported.
+
+_KEYS = 3
+
+
+@dataclass(slots=True)
+class _Listing(_Prober):
+    """Puts and lists, and keeps how many listings, in how many folders, lacked something."""
+
+    _listings: int = 0
+    _lacking: int = 0
+    _folders: int = 0
+
+    def one_after_the_other(self) -> str | None:
+        store, folder, names = self.ground.store, self.ground.subfolder(self.word), set()
+        for number in range(_KEYS):
+            name, creation = self.ground.name(self.word, folder), self.ground.creation()
+            outcome = self.patience.answer(partial(self._put, name, creation))
+            if not isinstance(outcome, Written):
+                return f"refused: it never put a key: {brief(error_of(outcome))}"
+            seen = look(store, name, self.patience)
+            if (seen.token, seen.data) != (creation.token, content(creation.token, SMALL)):
+                return "one after the other: the bytes or the token of a put could not be read back"
+            names.add(name)
+            listed = self.patience.answer(partial(store.list, folder))
+            if not isinstance(listed, Listed):
+                return f"refused: it never listed a folder: {brief(error_of(listed))}"
+            shown = {entry.name for entry in listed.entries}
+            if shown != names:
+                return f"one after the other: {number + 1} keys were put, {len(shown & names)} of them listed"
+        return None
+
+    def race(self, _: int) -> bool:
+        store, folder = self.ground.store, self.ground.subfolder(self.word)
+        ended: list[str] = []
+
+        def put_and_list(name: str) -> tuple[set[str], base.PutOutcome | base.ListOutcome]:
+            outcome = self._put(name, self.ground.creation())
+            if not isinstance(outcome, Written):
+                return set(), outcome
+            # Whoever is in here has put before this listing begins: the writer itself, at least.
+            ended.append(name)
+            before = set(ended)
+            listed = foreseen(partial(store.list, folder))
+            if not isinstance(listed, Listed):
+                return set(), listed
+            return before - {entry.name for entry in listed.entries}, listed
+
+        names = [self.ground.name(self.word, folder) for _ in range(self.at_once)]
+        came = together(self.pool, [partial(put_and_list, name) for name in names])
+        lacking = sum(bool(missed) for missed, _ in came)
+        causes = [error_of(outcome) for _, outcome in came if not isinstance(outcome, Listed)]
+        self._causes += causes
+        self._raced += 1
+        self._listings += len(came) - len(causes)
+        self._lacking += lacking
+        self._folders += bool(lacking)
+        return bool(self._lacking)
+
+    def _put(self, name: str, creation: Creation) -> base.PutOutcome:
+        body = InMemory(content(creation.token, SMALL))
+        return foreseen(partial(self.ground.store.put, name, body, creation))
+
+    def verdict(self) -> Verdict:
+        raced, listings, attempts = self._raced, self._listings, self._raced * self.at_once
+        unsure = f"{len(self._causes)} of {attempts} writers had no certain answer"
+        if self._lacking:
+            evidence = (
+                f"{self.at_once} writers at once: {self._lacking} of {listings} listings lacked what had "
+                f"been put before them, in {self._folders} of {raced} folders"
+            )
+        elif listings * 2 < attempts:
+            evidence = f"only {listings} of {attempts} writers could list; {unsure}: {self._why()}"
+        else:
+            evidence = (
+                f"{self.at_once} writers at once: each of {listings} listings, in {raced} folders, "
+                f"showed all that had been put before it{'; ' + unsure if self._causes else ''}"
+            )
+        return Verdict(self.word, safe=not self._lacking and listings * 2 >= attempts, evidence=evidence)
+
+
+_LAGS = 4
+_NOTHING = Seen(None, None)
+_ONE_BY_ONE = "one after the other: "
+
+
+@dataclass(slots=True)
+class _Publishing(_Prober):
+    """Publishes and deletes; of many at once, half do each.
+
+    It keeps how many names were deleted for certain, and how many of them were there again.
+    """
+
+    _judged: int = 0
+    _back: int = 0
+
+    def one_after_the_other(self) -> str | None:
+        name, first, other = (self.ground.name(self.word) for _ in range(3))
+        for source in (first, other):
+            outcome = self._put(source, SMALL)
+            if not isinstance(outcome, Written):
+                return f"refused: it never put a key: {brief(error_of(outcome))}"
+        outcome_of_first = self._publish(first, name)
+        if not isinstance(outcome_of_first, Written):
+            return f"refused: it never published a key: {brief(error_of(outcome_of_first))}"
+        if not self._shows(name, first):
+            return f"{_ONE_BY_ONE}the bytes or the token of a copy could not be read back"
+        outcome_of_other = self._publish(other, name)
+        if not self._shows(name, other if isinstance(outcome_of_other, Written) else first):
+            return f"{_ONE_BY_ONE}a copy over another object left neither of them whole"
+        if not isinstance(outcome_of_other, (Written, Exists)):
+            return f"refused: it never published over another object: {brief(error_of(outcome_of_other))}"
+        return self._without_a_source(other, name)
+
+    def _without_a_source(self, source: str, taken: str) -> str | None:
+        before = look(self.ground.store, taken, self.patience)
+        if not isinstance(self._delete(source), Deleted):
+            return "refused: it never deleted a key"
+        for name in (self.ground.name(self.word), taken):
+            outcome = self._publish(source, name)
+            seen = look(self.ground.store, name, self.patience)
+            if isinstance(outcome, Written):
+                return f"{_ONE_BY_ONE}a copy of a missing source was acknowledged"
+            if seen != (before if name == taken else _NOTHING):
+                return f"{_ONE_BY_ONE}a copy of a missing source wrote something"
+            if not isinstance(outcome, Absent):
+                why = brief(error_of(outcome))
+                return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {why}"
+        return None
+
+    def race(self, number: int) -> bool:
+        size = SIZES[number % len(SIZES)]
+        names = [(self.ground.name(self.word), self.ground.name(self.word)) for _ in range(self.at_once // 2)]
+        put = list(self.pool.map(lambda pair: self._put(pair[0], size), names))
+        pairs = [pair for pair, outcome in zip(names, put, strict=True) if isinstance(outcome, Written)]
+        steps: list[Callable[[], object]] = []
+        for lag, (source, name) in enumerate(pairs):
+            steps += [
+                partial(self._publish_once, source, name),
+                partial(self._delete_both, source, name, lag),
+            ]
+        came = together(self.pool, steps)
+        self._raced += len(names)
+        self._causes += [error_of(outcome) for outcome in put if not isinstance(outcome, Written)]
+        for (_, name), published, deleted in zip(pairs, came[::2], came[1::2], strict=True):
+            if not isinstance(published, (Written, Absent)):
+                self._causes.append(error_of(published))
+            # Deleted with certainty, and nobody publishes any more: it must be gone.
+            if deleted is True:
+                self._judged += 1
+                self._back += look(self.ground.store, name, self.patience) != _NOTHING
+        return bool(self._back)
+
+    def verdict(self) -> Verdict:
+        unsure = f"{len(self._causes)} requests had no certain answer"
+        if self._judged * 2 < self._raced:
+            evidence = f"only {self._judged} of {self._raced} names could be deleted; {unsure}: {self._why()}"
+        else:
+            again = (
+                f"{self._back} of {self._judged} deleted names were there again, for readers round the shim"
+                if self._back
+                else f"none of {self._judged} deleted names was there again"
+            )
+            evidence = (
+                f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing; at once with the "
+                f"deletion of its source: {again}{'; ' + unsure if self._causes else ''}"
+            )
+        return Verdict(self.word, safe=self._judged * 2 >= self._raced, evidence=evidence)
+
+    def _shows(self, name: str, source: str) -> bool:
+        seen = look(self.ground.store, name, self.patience)
+        return seen == look(self.ground.store, source, self.patience) and seen.data == content(source, SMALL)
+
+    def _put(self, source: str, size: int) -> base.PutOutcome:
+        creation = self.ground.creation()
+        body = InMemory(content(source, size))
+        return self.patience.answer(lambda: self.ground.store.put(source, body, creation))
+
+    def _publish(self, source: str, name: str) -> base.PublishOutcome:
+        return self.patience.answer(partial(self._publish_once, source, name))
+
+    def _publish_once(self, source: str, name: str) -> base.PublishOutcome:
+        return foreseen(partial(self.ground.store.publish, source, name, self.ground.creation()))
+
+    def _delete(self, name: str) -> base.DeleteOutcome:
+        return self.patience.answer(partial(self.ground.store.delete, name))
+
+    def _delete_both(self, source: str, name: str, lag: int) -> bool:
+        # Each time, the copy has come a little further.
+        for _ in range(lag % _LAGS):
+            self.ground.store.head(source)
+        return all(isinstance(self._delete(each), Deleted) for each in (source, name))

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.redis_settings import RedisSettings
     from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.backends.registry_urls import RedisSettings
 
 _FORBIDDEN = (
     AuthenticationError,
@@ -253,7 +253,6 @@ class _InRedis:
         self._sender = PerProcess(lambda: sender_of(settings))
 
     def identity(self) -> str:
-        """Return the address, without credentials."""
         return self._shown
 
 
@@ -329,5 +328,4 @@ class RedisCounter(_InRedis, Counter):
             return outcome_of(error, self._shown)
 
     def check(self) -> None:
-        """Advance a counter of its own."""
         require_answer(self.advance("#check", 0), "Redis", self._shown)

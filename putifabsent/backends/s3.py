@@ -40,26 +40,24 @@ from putifabsent.backends.object_store import PLAIN_KEY, bad_key, deleting, unco
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.s3_client import (
     OF_THE_SOURCE,
+    PART,
     Sender,
+    Upload,
+    again,
     copy_params,
+    copy_parts,
     creation_params,
     date_of,
     has_no_source,
-    outcome_of,
-    reading_of,
-    source_params,
-)
-from putifabsent.backends.s3_obstore import EXPRESS, Buckets, carries, found
-from putifabsent.backends.s3_upload import (
-    PART,
-    Upload,
-    again,
-    copy_parts,
     open_upload,
+    outcome_of,
     pinned,
+    reading_of,
     send_parts,
+    source_params,
     staging_of,
 )
+from putifabsent.backends.s3_obstore import EXPRESS, Buckets, carries, found
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 
 if TYPE_CHECKING:
@@ -69,20 +67,8 @@ if TYPE_CHECKING:
 
     from s3fs import S3FileSystem
 
-    from putifabsent.backends.base import (
-        CompleteOutcome,
-        CreateOutcome,
-        Creation,
-        DeleteOutcome,
-        DescribeOutcome,
-        GetOutcome,
-        HeadOutcome,
-        Holder,
-        ListOutcome,
-        PublishOutcome,
-        PutOutcome,
-        StageOutcome,
-    )
+    from putifabsent.backends import base
+    from putifabsent.backends.base import Creation, Holder
 
 T = TypeVar("T")
 
@@ -137,7 +123,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         return outcome
 
     def endpoint(self) -> str:
-        """Return the address that requests go to."""
         if self._endpoint is None:
             self._endpoint = self._sender.endpoint()
         return self._endpoint
@@ -146,7 +131,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         """A directory bucket of S3 Express One Zone lists in no order."""
         return not self._split(name)[0].endswith(EXPRESS)
 
-    def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
+    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
         if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
@@ -155,26 +140,23 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return fast.create(key, name, body, creation)
         return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
-    async def create_async(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        """``PutObject`` with ``If-None-Match: *``."""
+    async def create_async(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         bucket, key = self._split(name)
         if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
             return refused
-        if self._is_plain(body, creation):
-            fast = await self._fast.bucket_async(bucket, key)
-            if fast is not None:
-                return await fast.create_async(key, name, body, creation)
+        is_plain = self._is_plain(body, creation)
+        if is_plain and (fast := await self._fast.bucket_async(bucket, key)) is not None:
+            return await fast.create_async(key, name, body, creation)
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
-    def head(self, name: str) -> HeadOutcome:
+    def head(self, name: str) -> base.HeadOutcome:
         """``HeadObject``."""
         bucket, key = self._split(name)
         if (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.head(key, name)
         return self._wait(self.head_async, name)
 
-    async def head_async(self, name: str) -> HeadOutcome:
-        """``HeadObject``."""
+    async def head_async(self, name: str) -> base.HeadOutcome:
         bucket, key = self._split(name)
         if (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.head_async(key, name)
@@ -193,15 +175,14 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     time = blocking_twin(time_async)
 
-    def get(self, name: str) -> GetOutcome:
+    def get(self, name: str) -> base.GetOutcome:
         """``GetObject``."""
         bucket, key = self._split(name)
         if (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.get(key, name)
         return self._wait(self.get_async, name)
 
-    async def get_async(self, name: str) -> GetOutcome:
-        """``GetObject``."""
+    async def get_async(self, name: str) -> base.GetOutcome:
         bucket, key = self._split(name)
         if (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await fast.get_async(key, name)
@@ -215,7 +196,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         """Whether every option of the mount is understood: none that asks for versions, keys, or who pays."""
         return self._fast.takes(self._split(name)[1])
 
-    async def describe_async(self, name: str) -> DescribeOutcome:
+    async def describe_async(self, name: str) -> base.DescribeOutcome:
         """``HeadObject``, by the client that shows the storage class."""
         bucket, key = self._split(name)
         try:
@@ -237,19 +218,19 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     describe = blocking_twin(describe_async)
 
-    async def list_async(self, folder: str) -> ListOutcome:
+    async def list_async(self, folder: str) -> base.ListOutcome:
         """``ListObjectsV2``, page by page."""
         return await self._listed(folder, {"Delimiter": "/"})
 
     list = blocking_twin(list_async)
 
-    async def walk_async(self, folder: str) -> ListOutcome:
+    async def walk_async(self, folder: str) -> base.ListOutcome:
         """``ListObjectsV2`` with no delimiter, page by page."""
         return await self._listed(folder, {})
 
     walk = blocking_twin(walk_async)
 
-    async def _listed(self, folder: str, where: dict[str, str]) -> ListOutcome:
+    async def _listed(self, folder: str, where: dict[str, str]) -> base.ListOutcome:
         bucket, prefix = self._split(folder.rstrip("/") + "/")
         entries: list[Entry] = []
         page: dict[str, Any] = {"IsTruncated": True}
@@ -269,7 +250,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             more = {"ContinuationToken": page.get("NextContinuationToken", "")}
         return Listed(tuple(entries))
 
-    async def delete_async(self, name: str, version: str | None = None) -> DeleteOutcome:
+    async def delete_async(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """``DeleteObject``: that version in a versioned bucket, else whatever is there.
 
         What was published twice is there twice: a copy of the same creation that would come back goes, too.
@@ -294,7 +275,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     delete = blocking_twin(delete_async)
 
-    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         """``PutObject`` with no condition; a large body as an upload."""
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
@@ -303,18 +284,16 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return fast.put(key, name, body, creation)
         return done_or_undone(self._loop, _stays, self._put, name, body, creation, patience=_PATIENCE)
 
-    async def put_async(self, name: str, body: Body, creation: Creation) -> PutOutcome:
-        """``PutObject`` with no condition; a large body as an upload."""
+    async def put_async(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
-        if self._is_plain(body, creation):
-            fast = await self._fast.bucket_async(bucket, key)
-            if fast is not None:
-                return await fast.put_async(key, name, body, creation)
+        is_plain = self._is_plain(body, creation)
+        if is_plain and (fast := await self._fast.bucket_async(bucket, key)) is not None:
+            return await fast.put_async(key, name, body, creation)
         return await self._put(name, body, creation)
 
-    async def publish_async(self, source: str, name: str, creation: Creation) -> PublishOutcome:
+    async def publish_async(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
         """``CopyObject`` of the source as it is now, with its own metadata.
 
         obstore could send this, too, but S3 may say "200" before it copies and tell of an error after it,
@@ -341,7 +320,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     publish = blocking_twin(publish_async)
 
-    async def copy_async(self, source: str, name: str, creation: Creation) -> CreateOutcome:
+    async def copy_async(self, source: str, name: str, creation: Creation) -> base.CreateOutcome:
         """``CopyObject`` with ``If-None-Match: *``."""
         from_bucket, from_key = self._split(source)
         return await self._creating(
@@ -356,13 +335,12 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     copy = blocking_twin(copy_async)
 
-    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+    def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
         staging = (name, body, creation)
         return done_or_undone(self._loop, self._drop, self.stage_async, *staging, patience=_PATIENCE)
 
-    async def stage_async(self, name: str, body: Body, creation: Creation) -> StageOutcome:
-        """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
+    async def stage_async(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         ahead = body.ahead if isinstance(body, FileBody) else None
         if ahead is not None and ahead.is_for(name, creation):
             staged = await ahead.staged(body.size)
@@ -375,25 +353,24 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         if self._fs.asynchronous:
             return None  # the loop is the caller's, who may be waiting in its thread
 
-        def stage(body: Body) -> Coroutine[Any, Any, StageOutcome]:
+        def stage(body: Body) -> Coroutine[Any, Any, base.StageOutcome]:
             return self._send(name, body, creation)
 
         return Ahead(self._loop, file, name, creation, stage, self._drop, PART)
 
-    async def _send(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+    async def _send(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         return await self._stage(name, creation, lambda upload: send_parts(self._sender, upload, body))
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
-    ) -> StageOutcome:
+    ) -> base.StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
         copying = (source, size, version, name, creation)
         return done_or_undone(self._loop, self._drop, self.stage_copy_async, *copying, patience=_PATIENCE)
 
     async def stage_copy_async(
         self, source: str, size: int, version: str | None, name: str, creation: Creation
-    ) -> StageOutcome:
-        """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
+    ) -> base.StageOutcome:
         origin = await pinned(self._sender, *self._split(source), size, version)
         if not isinstance(origin, dict):
             return origin
@@ -402,7 +379,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
         )
 
-    async def complete_async(self, staged: Staged) -> CompleteOutcome:
+    async def complete_async(self, staged: Staged) -> base.CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
         return await self._complete(staged, _ONLY_IF_ABSENT)
 
@@ -430,7 +407,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     def _is_plain(self, body: Body, creation: Creation) -> bool:
         return body.size <= min(_FAST, self.largest_put) and carries(creation.extra)
 
-    async def _put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+    async def _put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         if body.size <= self.largest_put:
             return unconditional(await self._put_once(name, body, creation, {}), name)
         staged = await self.stage_async(name, body, creation)
@@ -448,13 +425,15 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     async def _put_once(
         self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]
-    ) -> CreateOutcome:
+    ) -> base.CreateOutcome:
         data = read_whole(body)
         if isinstance(data, Refused):
             return data
         return await self._creating("put_object", name, creation, Body=data, **condition)
 
-    async def _creating(self, method: str, name: str, creation: Creation, **parameters: Any) -> CreateOutcome:
+    async def _creating(
+        self, method: str, name: str, creation: Creation, **parameters: Any
+    ) -> base.CreateOutcome:
         bucket, key = self._split(name)
         try:
             params = await creation_params(self._sender, self._added, method, creation)
@@ -464,7 +443,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return Maybe(error) if isinstance(outcome, Gone) else outcome
         return _created(answer, name)
 
-    async def _complete(self, staged: Staged, condition: Mapping[str, str]) -> CompleteOutcome:
+    async def _complete(self, staged: Staged, condition: Mapping[str, str]) -> base.CompleteOutcome:
         upload: Upload = staged.upload
         parts = {"Parts": upload.parts}
         try:
@@ -477,7 +456,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     async def _stage(
         self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
-    ) -> StageOutcome:
+    ) -> base.StageOutcome:
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
@@ -510,7 +489,7 @@ def _found(answer: Mapping[str, Any]) -> Found:
     return found(metadata, answer.get("ETag"), modified, size, answer.get("VersionId"))
 
 
-async def _stays(_: PutOutcome) -> None:
+async def _stays(_: base.PutOutcome) -> None:
     """What was put stays, though nobody waits for it any more: its name is nobody's."""
 
 

@@ -235,7 +235,6 @@ class FastBucket:
         return self._put(key, name, body, creation, "create")
 
     async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        """:meth:`create`, asynchronously; in a thread, while there is one."""
         if (begun := _pool.begin(partial(self.create, key, name, body, creation))) is not None:
             return await begun
         return await self._put_async(key, name, body, creation, "create")
@@ -245,7 +244,6 @@ class FastBucket:
         return unconditional(self._put(key, name, body, creation, "overwrite"), name)
 
     async def put_async(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
-        """:meth:`put`, asynchronously."""
         return unconditional(await self._put_async(key, name, body, creation, "overwrite"), name)
 
     def _signing(self, credentials: Callable[[], Any]) -> dict[str, Any]:
@@ -285,21 +283,18 @@ class FastBucket:
         return Created(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome:
-        """Look at the key's metadata."""
         try:
             return _found(obstore.get(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
             return _reading(self._known(error), name)
 
     async def head_async(self, key: str, name: str) -> HeadOutcome:
-        """:meth:`head`, asynchronously."""
         try:
             return _found(await obstore.get_async(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
             return _reading(self._known(error), name)
 
     def get(self, key: str, name: str) -> GetOutcome:
-        """Read all bytes."""
         try:
             return Got(bytes(obstore.get(self._bucket, key).bytes()))
         except _FAILURES as error:
@@ -308,7 +303,6 @@ class FastBucket:
             return _reading(self._known(error), name)
 
     async def get_async(self, key: str, name: str) -> GetOutcome:
-        """:meth:`get`, asynchronously; in a thread, while there is one."""
         begun = _pool.begin(partial(self.get, key, name))
         return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
 
@@ -455,7 +449,6 @@ class Buckets:
         return self._buckets.get(bucket)
 
     async def bucket_async(self, bucket: str, key: str) -> FastBucket | None:
-        """:meth:`bucket`, asynchronously."""
         if not self.takes(key):
             return None
         if bucket not in self._buckets:

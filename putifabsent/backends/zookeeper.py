@@ -157,11 +157,9 @@ class ZooKeeperCounter(Counter):
         return Advanced(last, stat.mtime)
 
     def identity(self) -> str:
-        """Return the ensemble's address, without credentials."""
         return self._shown
 
     def check(self) -> None:
-        """Advance a counter of its own."""
         for _ in range(_CHECKS):
             outcome = self.advance("#check", 0)
             if isinstance(outcome, (Advanced, Refused)):
@@ -220,7 +218,6 @@ class Nodes:
         weakref.finalize(self, _leave, self._client, os.getpid()).atexit = False
 
     def get(self, path: str) -> tuple[bytes, ZnodeStat]:
-        """Return what a node has, and its state."""
         found: tuple[bytes, ZnodeStat] = self._answer(self._client.get_async, path)
         return found
 

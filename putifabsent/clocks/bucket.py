@@ -86,9 +86,6 @@ class BucketCounter(Counter):
         # Threads of a process would only be in each other's way.
         self._alone = PerProcess(threading.Lock)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.identity()}>"
-
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Create the record after the newest; list, to see that it was not too late."""
         if refused := bad_step(name, floor, count):

@@ -11,7 +11,7 @@ from tests.mutation import Change
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_DYNAMODB = ("aws_session", "dynamodb_items", "dynamodb_client")
+_DYNAMODB = ("aws_session", "dynamodb_client")
 
 
 @dataclass(frozen=True)
@@ -81,28 +81,28 @@ CLAIMS = (
     # What is decided
     Mutant(
         "the first claim is written whatever is there",
-        "dynamodb_items",
+        "dynamodb",
         '"attribute_not_exists(#folder)"}\n',
         '"attribute_not_exists(#folder) OR attribute_exists(#folder)"}\n',
         "test_a_loser_gets_the_winner",
     ),
     Mutant(
         "claim not tied to its incarnation",
-        "dynamodb_items",
+        "dynamodb",
         "#incarnation = :incarnation AND ",
         ":incarnation = :incarnation AND ",
         "test_each_part_of_what_was_expected_counts[incarnation]",
     ),
     Mutant(
         "dead or alive is all the same",
-        "dynamodb_items",
+        "dynamodb",
         "#live = :live AND ",
         ":live = :live AND ",
         "test_each_part_of_what_was_expected_counts[live]",
     ),
     Mutant(
         "no token in the condition",
-        "dynamodb_items",
+        "dynamodb",
         "#token = :token",
         ":token = :token",
         "test_each_part_of_what_was_expected_counts[token]",
@@ -147,14 +147,14 @@ CLAIMS = (
     ),
     Mutant(
         "long keys are cut",
-        "dynamodb_items",
+        "dynamodb",
         "return _HASHED + hashlib.sha256(text.encode()).hexdigest()",
         'return text.encode()[:1000].decode(errors="ignore") or "#"',
         "test_an_identity_may_be_longer_than_any_key[100-1500]",
     ),
     Mutant(
         "a hash meets a name",
-        "dynamodb_items",
+        "dynamodb",
         "not text.startswith(_HASHED) and ",
         "",
         "test_a_hash_never_meets_a_name",
@@ -191,9 +191,9 @@ CLAIMS = (
     ),
     Mutant(
         "a dropped connection means that nothing was written",
-        "dynamodb_client",
-        "    if isinstance(error, LOST):\n        return Maybe(error)",
-        "    if isinstance(error, LOST):\n        return TryAgain(error)",
+        "aws_session",
+        "    if isinstance(error, _LOST):\n        return Maybe(error)",
+        "    if isinstance(error, _LOST):\n        return TryAgain(error)",
         "test_each_call_is_one_request_whatever_becomes_of_it[DROPPED_AFTER]",
     ),
     Mutant(
@@ -262,14 +262,14 @@ REDIS_COUNTERS = (
 DYNAMODB_COUNTERS = (
     Mutant(
         "lifted whatever is there",
-        "dynamodb_items",
+        "dynamodb",
         '"attribute_not_exists(#last) OR #last < :floor"',
         '"attribute_not_exists(#last) OR #last < :floor OR #last >= :floor"',
         "test_another_registry_on_it_goes_on_where_it_is",
     ),
     Mutant(
         "added to, whatever the floor",
-        "dynamodb_items",
+        "dynamodb",
         '"#last BETWEEN :floor AND :highest"',
         '"#last <= :highest OR :floor > :highest"',
         "test_numbers_of_a_table_that_was_made_anew_are_above_the_floor",
@@ -290,14 +290,14 @@ DYNAMODB_COUNTERS = (
     ),
     Mutant(
         "beyond what others can calculate with",
-        "dynamodb_items",
+        "dynamodb",
         '":highest": LARGEST - count}',
         '":highest": 10**20}',
         "test_a_counter_at_its_end_is_refused",
     ),
     Mutant(
         "a counter among the claims",
-        "dynamodb_items",
+        "dynamodb_client",
         'COUNTERS = {"S": "#counter"}',
         'COUNTERS = {"S": "counter"}',
         "test_no_counter_is_a_claim",

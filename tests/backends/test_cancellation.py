@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends import azure, cancellation, gcs_upload
+from putifabsent.backends import azure, cancellation, gcs
 from putifabsent.backends.azure import AzureStore
 from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
@@ -35,7 +35,7 @@ BODY = InMemory(b"x" * 3 * CHUNK)
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultStub]:
-    monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    monkeypatch.setattr(gcs, "_CHUNK", CHUNK)
     monkeypatch.setattr(azure, "_BLOCK", BLOCK)
     with FaultStub() as stub:
         yield stub

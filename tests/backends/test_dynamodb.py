@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from putifabsent.backends.dynamodb import DynamoDBClaims
-from putifabsent.backends.dynamodb_items import key_of
+from putifabsent.backends.dynamodb import DynamoDBClaims, key_of
 from putifabsent.backends.registries import (
     Absent,
     Claimed,

@@ -14,7 +14,7 @@ import requests
 import urllib3.exceptions
 from gcsfs.core import GCSFileSystem
 
-from putifabsent.backends import gcs_upload
+from putifabsent.backends import gcs
 from putifabsent.backends.base import (
     Created,
     Deleted,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    monkeypatch.setattr(gcs, "_CHUNK", CHUNK)
 
 
 @pytest.fixture

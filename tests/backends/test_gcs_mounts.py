@@ -13,7 +13,7 @@ import google.auth.exceptions
 import pytest
 from gcsfs.core import GCSFileSystem
 
-from putifabsent.backends import gcs_upload
+from putifabsent.backends import gcs
 from putifabsent.backends.base import (
     Created,
     Refused,
@@ -117,7 +117,7 @@ def test_the_payer_is_named_in_every_request(stub: FaultStub, pays: Any, who: st
 
 @pytest.mark.parametrize("consistency", ["md5", "crc32c"])
 def test_the_mount_s_checksum_goes_with_every_body(consistency: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    monkeypatch.setattr(gcs, "_CHUNK", CHUNK)
     session = Reply(200, {"Location": "/session"})
     with Scripted(MADE, session, Reply(308, {"Range": f"bytes=0-{CHUNK - 1}"}), MADE) as server:
         session.headers["Location"] = f"{server.url}/session"  # type: ignore[index]

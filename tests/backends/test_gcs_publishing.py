@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends import gcs_upload
+from putifabsent.backends import gcs
 from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
@@ -29,7 +29,7 @@ KEY = SOURCE.partition("/")[2]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    monkeypatch.setattr(gcs, "_CHUNK", CHUNK)
     monkeypatch.setattr(GCSStore, "largest_put", CHUNK)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.backends import gcs_upload
+from putifabsent.backends import gcs
 from putifabsent.backends.base import (
     Absent,
     Created,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gcs_upload, "_CHUNK", CHUNK)
+    monkeypatch.setattr(gcs, "_CHUNK", CHUNK)
 
 
 @pytest.fixture

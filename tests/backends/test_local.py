@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import Absent, Creation, Deleted, Exists, Found, Got, Refused, Staged, Written
+from putifabsent.backends.base import (
+    Absent,
+    Creation,
+    Deleted,
+    Exists,
+    Found,
+    Got,
+    Refused,
+    Staged,
+    TryAgain,
+    Written,
+)
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing import Around, PublishTests, SharedStoreTests
@@ -198,3 +209,19 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, OSError)
     assert outcome.error.errno == errno.EILSEQ
+
+
+@pytest.mark.parametrize(
+    ("read", "call"),
+    [("get", "putifabsent.backends.local.open"), ("list", "os.scandir"), ("walk", "os.scandir")],
+)
+def test_a_read_whose_answer_a_file_server_lost_is_tried_again(
+    read: str, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = OSError(errno.ESTALE, "Stale file handle")
+
+    def loses(*_: object) -> object:
+        raise lost
+
+    monkeypatch.setattr(call, loses, raising=False)
+    assert getattr(LocalStore(), read)(str(tmp_path)) == TryAgain(lost)

@@ -11,7 +11,7 @@ import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims, DynamoDBCounter
 from putifabsent.backends.redis import RedisCounter, RedisLock
-from putifabsent.backends.redis_settings import redis_settings
+from putifabsent.backends.registry_urls import redis_settings
 from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LockTests, asking
 from putifabsent.testing.asking import Registry

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.backends.redis import RedisLock, sender_of
-from putifabsent.backends.redis_settings import redis_settings
 from putifabsent.backends.registry_urls import (
     ask_environment,
     is_claims,
     open_claims,
     open_counter,
     open_lock,
+    redis_settings,
 )
 from putifabsent.errors import ConfigError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from botocore.exceptions import ClientError
 
-from putifabsent.backends import s3_upload
+from putifabsent.backends import s3_client
 from putifabsent.backends.base import Created, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
@@ -180,7 +180,7 @@ class OnTheStub(PublishTests, StoreTests):
     @pytest.fixture(autouse=True)
     def small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have large bodies be small ones, for servers get the large ones."""
-        monkeypatch.setattr(s3_upload, "PART", 2**18)
+        monkeypatch.setattr(s3_client, "PART", 2**18)
         monkeypatch.setattr(S3Store, "largest_put", 2**19)
 
     @pytest.fixture(scope="class")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends import s3_upload
+from putifabsent.backends import s3_client
 from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
@@ -35,7 +35,7 @@ LARGE = 2 * PART + 1
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_upload, "PART", PART)
+    monkeypatch.setattr(s3_client, "PART", PART)
     monkeypatch.setattr(S3Store, "largest_put", PART)
 
 

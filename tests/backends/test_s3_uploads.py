@@ -12,7 +12,7 @@ from fsspec.asyn import sync
 from s3fs import S3FileSystem
 from s3fs.utils import ParamKwargsHelper
 
-from putifabsent.backends import aws_session, s3_upload
+from putifabsent.backends import aws_session, s3_client
 from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, Staged, TryAgain
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.backends.s3 import S3Store
@@ -37,7 +37,7 @@ PART = 5 * 2**20
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("PART", "_COPIED_PART"):
-        monkeypatch.setattr(s3_upload, each, PART)
+        monkeypatch.setattr(s3_client, each, PART)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def nothing_said(request: str, store_in: Callable[[str], S3Store]) -> Any:
         if request == "put":
             return store.create(NAME, InMemory(b"x"), creation_of(NAME))
         part = {"PartNumber": 1, "ETag": '"e"'}
-        return store.complete(Staged(NAME, s3_upload.Upload("bucket", "t/name", "upload", [part])))
+        return store.complete(Staged(NAME, s3_client.Upload("bucket", "t/name", "upload", [part])))
 
 
 @pytest.mark.parametrize("request_", ["put", "copy", "complete"])
@@ -254,7 +254,7 @@ def test_a_part_is_not_sent_for_ever(stub: FaultStub, store: S3Store) -> None:
 def test_a_larger_body_has_larger_parts(
     stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_upload, "_MOST_PARTS", 2)
+    monkeypatch.setattr(s3_client, "_MOST_PARTS", 2)
     assert isinstance(store.complete(stage(store, parts=3)), Created)
     assert stub.objects["bucket", "t/name"].data == b"x" * 3 * PART
     sizes = [len(request.body) for request in stub.requests if request.op is Op.PART]
@@ -265,7 +265,7 @@ def test_a_file_that_outgrows_its_parts_meanwhile_is_staged_anew(
     stub: FaultStub, store: S3Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In parts of one size again: R2 takes no others."""
-    monkeypatch.setattr(s3_upload, "_MOST_PARTS", 2)
+    monkeypatch.setattr(s3_client, "_MOST_PARTS", 2)
     creation = creation_of(NAME)
     with (tmp_path / "file").open("w+b") as file:
         ahead = store.ahead(NAME, file, creation)
@@ -361,7 +361,7 @@ def test_an_upload_that_is_just_being_opened_is_not_left_open(
         with pytest.raises(asyncio.CancelledError):
             await staging
 
-    monkeypatch.setattr(s3_upload, "_PATIENCE", None)
+    monkeypatch.setattr(s3_client, "_PATIENCE", None)
     stub.script(Op.CREATE_UPLOAD, Fault.TIMEOUT_AFTER_APPLY)
     asyncio.run(cancelled())
     assert stub.ops == [Op.CREATE_UPLOAD, Op.ABORT]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import NameTaken
-from putifabsent.backends import s3, s3_upload
+from putifabsent.backends import s3, s3_client
 from putifabsent.backends.base import Written
 from putifabsent.backends.body import write_all
 from putifabsent.backends.streaming_upload import FileBody
@@ -33,7 +33,7 @@ OBJECT = ("bucket", NAME.partition("/")[2])
 SMALLER = 64
 PIECE = 2**20 // SMALLER
 PIECES = 40
-PART = s3_upload.PART // SMALLER
+PART = s3_client.PART // SMALLER
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def shared_stub() -> Iterator[FaultStub]:
 def large_files_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "IN_MEMORY", files.IN_MEMORY // SMALLER)
     monkeypatch.setattr(s3.S3Store, "largest_put", files.IN_MEMORY)
-    for room in (s3, s3_upload):
+    for room in (s3, s3_client):
         monkeypatch.setattr(room, "PART", PART)
 
 
@@ -171,9 +171,9 @@ def test_what_is_interrupted_while_its_last_part_is_sent_leaves_no_upload(
 
 ENDING = """
 import sys, fsspec
-from putifabsent.backends import s3, s3_upload
+from putifabsent.backends import s3, s3_client
 from putifabsent.fsspec_plugin import files
-files.IN_MEMORY, s3.S3Store.largest_put, s3.PART, s3_upload.PART, piece = map(int, sys.argv[4:])
+files.IN_MEMORY, s3.S3Store.largest_put, s3.PART, s3_client.PART, piece = map(int, sys.argv[4:])
 fs = fsspec.filesystem("pias3", arbiter="native", endpoint_url=sys.argv[1], key="key", secret="secret")
 file = fs.open(sys.argv[2], "wb")
 for _ in range(int(sys.argv[3])):
