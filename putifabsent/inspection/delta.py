@@ -9,8 +9,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
+    Base,
     Finding,
     Kind,
+    Look,
     Result,
     Severity,
     count_of,
@@ -19,18 +21,15 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
-from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of, vector_of
-from putifabsent.timeline.delta import checkpoints, files_in, is_staged, parsed, proof_in
+from putifabsent.shim.formats.delta import Logical, checksum_of, logical, number_in, path_of, vector_of
+from putifabsent.timeline.delta import Checkpoint, Proof, checkpoints, files_in, is_staged, parsed, proof_in
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.findings import Base, Look
-    from putifabsent.shim.formats.delta import Logical
     from putifabsent.shim.names import Name
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
-    from putifabsent.timeline.delta import Checkpoint, Proof
 
 _LOG = "_delta_log"
 _AT_ONCE = 16

@@ -13,14 +13,11 @@ from enum import Enum
 from itertools import pairwise
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.shim.formats.hudi import SAVEPOINT
-from putifabsent.timeline import Trouble
+from putifabsent.timeline import Problem, Trouble
 from putifabsent.timeline.files import below
-
-if TYPE_CHECKING:
-    from putifabsent.timeline import Problem
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from putifabsent.backends.base import Absent, Created, Creation, Holder, Listed
 from putifabsent.shim import ballot, claims, listing_overlay, locked, state_keys
 from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
-from putifabsent.shim.leftovers import in_ballots, in_claims, mend_ballots, mend_claims
+from putifabsent.shim.leftovers import Leftover, in_ballots, in_claims, mend_ballots, mend_claims
 from putifabsent.shim.reading import Located, read
 from putifabsent.shim.requests import List, Protocol, ReadClaim, SweepClaims, Walk
 from putifabsent.shim.state_keys import shelf_for
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.body import Body
     from putifabsent.backends.registries import Claim, Claims, Lock
-    from putifabsent.shim.leftovers import Leftover
     from putifabsent.shim.listing_overlay import Classify, Sighting
     from putifabsent.shim.names import Name
 

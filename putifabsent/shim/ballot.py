@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
@@ -32,7 +32,6 @@ from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import NoReturn
 
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name

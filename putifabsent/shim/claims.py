@@ -22,7 +22,7 @@ before the claim, and published after it: the store's time of the one is early, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder, Refused
 from putifabsent.backends.registries import Claim, Claims, Forgotten, NotAsExpected
@@ -34,8 +34,6 @@ from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import identity_of, marked
 
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 

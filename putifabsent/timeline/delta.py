@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
@@ -22,14 +23,8 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
-from putifabsent.timeline.records import Commit, Content, Details
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from putifabsent.timeline.reading import Part, Whole
-    from putifabsent.timeline.records import Order
+from putifabsent.timeline.reading import Numbered, Part, Timeline, Whole, numbered_parts
+from putifabsent.timeline.records import Commit, Content, Details, Order
 
 _LOG = "_delta_log"
 _INFO = "commitInfo"

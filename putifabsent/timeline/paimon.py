@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.paimon import (
     FOLDER,
+    Entry,
     Index,
     Vector,
     bitmap_in,
@@ -29,15 +31,8 @@ from putifabsent.timeline.files import (
     report_torn,
     roaring,
 )
-from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
-from putifabsent.timeline.records import Content, Details, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from putifabsent.shim.formats.paimon import Entry
-    from putifabsent.timeline.reading import Part, Whole
-    from putifabsent.timeline.records import Order
+from putifabsent.timeline.reading import Numbered, Part, Timeline, Whole, numbered_parts
+from putifabsent.timeline.records import Content, Details, Order, Snapshot
 
 _TAG = "tag-"
 

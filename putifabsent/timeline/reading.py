@@ -13,17 +13,14 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.errors import ConfigError
-from putifabsent.timeline.files import arrow
-from putifabsent.timeline.records import Record
+from putifabsent.timeline.files import Listed, Problems, arrow
+from putifabsent.timeline.records import Details, Order, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from typing_extensions import Self
-
-    from putifabsent.timeline.files import Listed, Problems
-    from putifabsent.timeline.records import Details, Order
 
 
 # Small files, of which each is a request: so many are soon read.

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -30,8 +31,6 @@ from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
