@@ -83,16 +83,13 @@ class Finding:
 
     @property
     def means(self) -> str:
-        """What its kind means."""
         return MEANINGS[self.kind].means
 
     @property
     def do(self) -> str:
-        """What to do about its kind."""
         return MEANINGS[self.kind].do
 
     def row(self) -> dict[str, object]:
-        """Itself for a program."""
         return {
             "kind": self.kind.value,
             "severity": self.severity.value,
@@ -173,7 +170,6 @@ _KINDS = {
 
 
 def many(things: Collection[object], kind: str) -> str:
-    """Return how many things of a kind there are."""
     return f"a {kind}" if len(things) == 1 else f"{len(things):,} {kind}s"
 
 

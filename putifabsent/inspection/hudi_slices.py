@@ -60,7 +60,6 @@ class Stats:
 
     @property
     def has_written(self) -> bool:
-        """Whether it is completed, and of those that write slices."""
         return self.instant.state is State.COMPLETED and self.instant.action in WRITING
 
 

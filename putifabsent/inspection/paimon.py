@@ -400,7 +400,6 @@ class _Walk:
             yield _found(Kind.LOST_UPDATE, back, detail, this)
 
     def _deletes_all(self, before: Vector, after: Vector | None) -> bool:
-        """Whether a deletion vector deletes all that the one before it does."""
         if after is None:
             return False
         many = before.cardinality, after.cardinality

@@ -283,7 +283,6 @@ _NAMES = 20
 
 
 def page(report: Report, *, command: str | None = None) -> str:
-    """Return the report, as HTML."""
     return pages.page(f"Is {report.url} damaged?", body(report) + _ZOOM, command=command)
 
 

@@ -85,7 +85,6 @@ def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
 
 
 def record_of(state: str, terms: Terms) -> str:
-    """Return the full name of the record of these terms."""
     return f"{_folder(state)}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
 
 

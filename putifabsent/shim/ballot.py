@@ -1,8 +1,7 @@
 """The bucket alone decides: Disk Paxos with a single disk, on keys that are only ever added.
 
-It wants no condition of the store: puts that are atomic, a copy within the store, and a listing that shows
-what was put before. All that is known of one identity lies in one folder
-(:mod:`putifabsent.shim.ballot_state`).
+It wants puts that are atomic, a copy within the store, and a listing that shows what was put before. All that
+is known of one identity lies in one folder (:mod:`putifabsent.shim.ballot_state`).
 
 A ballot puts its prepare, lists, takes over the value of the highest accept (or its own, where there is
 none), puts its accept, and lists again: if no higher ballot and no end of the incarnation is there, its value
@@ -340,8 +339,7 @@ def _void(voter: Voter) -> Protocol[Scene]:
 
 def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:
     yield from voter.put(End(incarnation, value))
-    scene = yield from voter.scene()
-    return scene
+    return (yield from voter.scene())
 
 
 def _stand(voter: Voter, prepare: Prepare) -> Protocol[None]:

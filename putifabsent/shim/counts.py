@@ -40,7 +40,6 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, requests: Iterable[Request]) -> Counts:
-        """Count what a protocol has requested."""
         kinds: dict[str, int] = {}
         pauses = 0
         rounds: set[tuple[object, ...]] = set()

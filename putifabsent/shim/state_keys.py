@@ -129,7 +129,6 @@ class Salted(NamedTuple):
 
 
 def parsed(key: str) -> Salted | None:
-    """Return the parts of a key; None for what is none."""
     match = _SALTED.fullmatch(key.rpartition("/")[2])
     return match and Salted(int(match["rank"]), int(match["inc"]), match["token"], int(match["attempt"]))
 
@@ -141,7 +140,6 @@ def marked(token: str | None) -> int | None:
 
 
 def folder_of(name: Name) -> str:
-    """Return the folder of an identity's salted keys."""
     return folder_for(name, "claims", _LONGEST_KEY)
 
 

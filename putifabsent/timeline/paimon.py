@@ -89,7 +89,6 @@ class PaimonTimeline(Timeline[Snapshot]):
         return Details(None, Content("", record.content))
 
     def schemas(self) -> dict[int, bytes]:
-        """Return the schemas that are there, by their numbers."""
         paths = self._numbered("schema")
         return {paths[path]: written for path, written in read(self.fs, list(paths))}
 
@@ -184,7 +183,6 @@ class Manifests:
         return self.files.records(self._paths([str(each) for each in lists]), _name_in)
 
     def entries(self, names: Sequence[str]) -> list[Entry] | None:
-        """Return the entries of manifests, in order; None: one of them can't be read."""
         return self.files.records(self._paths(names), entry_of)
 
     def indices_of(self, snapshot: Snapshot) -> list[Index]:

@@ -84,7 +84,6 @@ class Stretch(NamedTuple):
     active: tuple[Listed, ...] = ()
 
     def has(self, time: str) -> bool:
-        """Whether what was requested then is of this stretch."""
         return self.since <= time and (self.until is None or time < self.until)
 
 
@@ -166,17 +165,8 @@ class Timeline(ABC, Generic[R]):
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
         """Return what the table's own readers look at first: all that is not archived.
 
-        Parameters
-        ----------
-        order
-            By when they were requested (those of one time by their salt), or by when they were completed.
-        problems
-            Takes what can't be read.
-
-        Raises
-        ------
-        OSError
-            Something can't be read, and there are no ``problems`` to add it to; or the store refuses.
+        In the ``order`` in which they were requested (those of one time by their salt), or completed.
+        ``OSError``: something can't be read, and there are no ``problems``; or the store refuses.
         """
 
     def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
@@ -240,7 +230,6 @@ class Timeline(ABC, Generic[R]):
         return self.table_of(read(order=order, problems=problems))
 
     def table_of(self, records: Iterable[R]) -> pa.Table:
-        """Return records as a pyarrow table."""
         pa = arrow()
         utc = pa.timestamp("ms", "UTC")
         kinds = {name: utc if kind == "utc" else pa.type_for_alias(kind) for name, kind in self.COLUMNS}

@@ -9,10 +9,7 @@ table version   active timeline                       history
                                                       and manifests that name them
 ==============  ====================================  ==============================================
 
-Upgrades and downgrades
------------------------
-What an upgrade or a downgrade makes of completed names: it moves them to the other layout, round the shim.
-
+An upgrade or a downgrade moves completed names to the other layout, round the shim:
 ``.hoodie/<T>.<action>`` becomes ``.hoodie/timeline/<T>_<C>.<action>``, or the other way round, with a ``C``
 and bytes that nobody can foretell: a commit's metadata is written anew. ``T`` stays what it is, and so does
 its completion.

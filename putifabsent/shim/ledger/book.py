@@ -147,12 +147,10 @@ class Ledger:
 
     @property
     def folder(self) -> str:
-        """Where the records lie."""
         return f"{self.name.state}/ledger"
 
     @property
     def marker_path(self) -> str:
-        """Where the marker of the present life lies."""
         return f"{self.folder}/{_MARKER}"
 
     def path(self, relative: str) -> str:
@@ -165,7 +163,6 @@ class Ledger:
 
     @property
     def bodies(self) -> str:
-        """Where the bytes of completions lie."""
         return f"{self.name.state}/bodies"
 
     def body(self, instant: str, token: str, tries: int) -> str:
@@ -178,7 +175,6 @@ class Ledger:
         return f"{self.name.state}/beats"
 
     def beat(self, turn: TurnName) -> str:
-        """Return the name of a turn's beat."""
         return f"{self.beats}/{_numbered(*turn)}"
 
     def record(self, number: int, life: str | None = None) -> Name:
@@ -303,7 +299,6 @@ class Ledger:
         return None if isinstance(got, Absent) else life_in(got.data, self.marker_path)
 
     def _is_removed(self, flat: set[int]) -> bool:
-        """Whether records of version 0.1.0 were read that are gone, with their table."""
         last = self.state.number
         return last > 0 and last not in flat and self.newest(flat) < last
 
@@ -477,7 +472,6 @@ def by_life(names: Iterable[str]) -> dict[str, set[int]]:
 
 
 def is_marker(path: str) -> bool:
-    """Whether a ledger's object is the marker of its life."""
     return path.endswith(f"/{_MARKER}")
 
 

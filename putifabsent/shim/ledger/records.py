@@ -1,27 +1,7 @@
 """The records of a ledger: each says when it is valid, and what it means, side by side.
 
-==============  ====================================================================================
-record          what it says
-==============  ====================================================================================
-``OPEN``        the instant belongs to this session; what it rolls back belongs to nobody any more
-``TAKE``        the instant belongs to this session now
-``COMPLETE``    the commit
-``FREE``        the instant belongs to nobody: a rollback begins
-``UNDO``        the commit is none any more
-``TURN``        this thread of this session has the table's turn
-``RELEASE``     it has given the turn back
-``BREAK``       somebody has watched the turn longer than its lease, without a beat
-``CHECKPOINT``  all that the records before come to, at fixed numbers
-``MOVE``        the records of version 0.1.0 end here, and go on in a life
-==============  ====================================================================================
-
 Every one of them has a session (one process's life of a writer) and the token of the creation that wrote it.
-
-Form
-----
-How a record is written: one JSON object, which says who may read it.
-
-::
+It is written as one JSON object, which says who may read it::
 
     {"format": 3, "reader": 3, "lane": "…", "kind": "TAKE", "instant": "20260101120000000", "session": "…",
      "token": "…"}
@@ -360,12 +340,10 @@ class Line(NamedTuple):
 
 
 def encode(record: Record, lane: str = "") -> bytes:
-    """Return the bytes of a record that a lane appends."""
     return _bytes(lane=lane, kind=record.KIND, **_fields_of(record))
 
 
 def marker_of(state: State) -> bytes:
-    """Return the bytes of the marker of a life that begins with this state."""
     return _bytes(kind=_LIFE, state=state)
 
 
