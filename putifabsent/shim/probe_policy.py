@@ -78,10 +78,7 @@ def validate(arbiter: str, schemes: Iterable[str]) -> None:
 
 
 def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
-    """Say whether a store of a ``kind`` wants a probe before it is relied on.
-
-    ``host`` is where requests go, a host or an address; None for the kind's own cloud.
-    """
+    """Say whether a store wants a probe; ``host`` is its host or address, None for the kind's own cloud."""
     if arbiter == "native" or kind in _NATIVE_KINDS:
         return False
     known = _NATIVE_HOSTS.get(kind)

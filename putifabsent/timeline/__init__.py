@@ -1,7 +1,5 @@
 """What has happened to a table: Hudi's instants, Paimon's and Iceberg's snapshots, Delta's commits.
 
-They are read from any store.
-
 ::
 
     timeline = read("s3://bucket/table")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
+    from putifabsent.shim.arbiter import Sighting
     from putifabsent.shim.ledger.facts import Completion, State
-    from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
 

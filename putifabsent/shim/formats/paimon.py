@@ -25,8 +25,7 @@ whoever repeats the expiry writes the same bytes again (``ChangelogManager.commi
 
 A snapshot names manifest lists; a list names manifests; a manifest has entries that add a file or delete it.
 The base list leads to all files of the snapshot before, the delta list to what this one has changed. An index
-manifest names all index files of a snapshot; deletion vectors are some of them. An entry says of which
-partition and bucket its file is, and with the table's schema that says where the file lies.
+manifest names all index files of a snapshot; deletion vectors are some of them.
 """
 
 from __future__ import annotations

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed
-    from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.listing_overlay import Sighting
+    from putifabsent.shim.arbiter import Arbiter, Sighting
 
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2
@@ -189,8 +188,7 @@ class Ledger:
         """List the records of the table's present life.
 
         Where that is another than was read, all that was known is forgotten. One request; some more where the
-        marker is not the one of the last listing. ``HalfRemoved``: the ledger is there and its records are
-        not: somebody has removed the table half.
+        marker is not the one of the last listing. ``HalfRemoved``: the ledger is there, its records are not.
         """
         before = self.shown
         found, life = yield from self._present(creation)

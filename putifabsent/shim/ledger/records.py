@@ -168,13 +168,17 @@ class Undo(_OfInstant):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class _OfTurn:
+    number: int  # a turn is called after its own record
+    session: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(_OfTurn):
     """Taking the lock."""
 
     KIND: ClassVar[str] = "TURN"
-    number: int  # its own: turns are called after their records
-    session: str
-    token: str
     thread: str  # which of its session's threads has it
     lease: float  # seconds without a beat after which others may break it
 
@@ -190,13 +194,10 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Release(_OfTurn):
     """Giving the lock back."""
 
     KIND: ClassVar[str] = "RELEASE"
-    number: int
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where this turn is held, by this session."""
@@ -210,13 +211,10 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Break(_OfTurn):
     """Ending the turn of somebody who has shown no life for longer than its lease."""
 
     KIND: ClassVar[str] = "BREAK"
-    number: int
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where this turn is held; that its holder is dead, the breaker has watched."""
