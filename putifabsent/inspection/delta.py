@@ -101,16 +101,13 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
 
 
 class _Checkpoints:
-    """The checkpoints of a log, all whose files are there, the oldest one first.
-
-    ``newest`` is the newest one that can be read, with which readers begin; -1: there is none.
-    """
+    """The checkpoints of a log, all whose files are there, the oldest one first."""
 
     def __init__(self, fs: Any, log: str, problems: Problems) -> None:
         self._read = partial(files_in, fs, log, problems=problems)
         self.all = checkpoints(fs, log)
         self._files: dict[Checkpoint, dict[str, str | None]] = {}
-        self.newest = -1
+        self.newest = -1  # the newest one that can be read, with which readers begin; -1: there is none
         for each in reversed(self.all):
             if each.number < self.newest:
                 break

@@ -32,10 +32,7 @@ _JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A table, its records by when they were requested, and what is wrong with it, damage first.
-
-    ``files`` is how many data files there are; None: they were not looked at.
-    """
+    """A table, its records by when they were requested, and what is wrong with it, damage first."""
 
     url: str
     format: str
@@ -43,7 +40,7 @@ class Report:
     timeline: Timeline[Any]
     records: Sequence[Any]
     findings: Sequence[Finding]
-    files: int | None
+    files: int | None  # how many data files there are; None: they were not looked at
 
     @property
     def damage(self) -> list[Finding]:

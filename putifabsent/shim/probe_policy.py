@@ -91,10 +91,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
 
 
 def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
-    """Refuse a store that a probe found unsafe in something that a mount can't do without.
-
-    ``UnsafeStore`` gives the operations and the evidence, and what to configure.
-    """
+    """Refuse a store that a probe found unsafe in what a mount can't do without; say what to configure."""
     if arbiter in BY_THE_STORE:
         can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER
     else:

@@ -192,10 +192,7 @@ class Voter:
         return was == (incarnation, value) or was[0] > incarnation
 
     def finished(self, scene: Scene) -> Protocol[str | None]:
-        """Return the value of the living incarnation, after finishing its ballot; None where it has none.
-
-        ``Ended``: the incarnation has ended meanwhile.
-        """
+        """Return the living incarnation's value, its ballot finished; None: none. ``Ended``: it is over."""
         value = yield from self.settled(scene)
         return None if value is None else (yield from self.valid(scene.incarnation, value))
 

@@ -88,15 +88,12 @@ def report_all(problems: Problems, found: Sequence[Problem]) -> None:
 
 
 class Listed(NamedTuple):
-    """A file in a folder: its full name, and the last component of that.
-
-    ``salt`` is whose it is, where a mount shows it under the name that its writer calls it; else empty.
-    """
+    """A file in a folder."""
 
     path: str
-    last: str
+    last: str  # the last component of its full name
     size: int
-    salt: str
+    salt: str  # whose it is, where a mount shows it under the name that its writer calls it; else empty
 
 
 def below(root: str, path: str) -> str:

@@ -40,14 +40,11 @@ class Whole(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits.
-
-    ``follows``: an active one that has gone meanwhile is looked for among what is archived.
-    """
+    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits."""
 
     active: tuple[tuple[str, int], ...]
     archived: tuple[tuple[str, int], ...] = ()
-    follows: bool = False
+    follows: bool = False  # whether an active one that has gone meanwhile is looked for among the archived
 
 
 class HistoryFile(NamedTuple):
