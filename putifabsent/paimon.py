@@ -41,7 +41,7 @@ from datetime import datetime, timezone
 from glob import has_magic
 from typing import TYPE_CHECKING, Any
 
-from pyarrow import types
+from pyarrow import Schema, Table, types
 from pyarrow.fs import FileType, FSSpecHandler, PyFileSystem
 from pypaimon.catalog.catalog_context import CatalogContext
 from pypaimon.catalog.catalog_factory import CatalogFactory
@@ -67,7 +67,6 @@ from putifabsent.shim.schemes import GUARDED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyarrow import Schema, Table
     from pypaimon.common.identifier import Identifier
     from pypaimon.common.options import Options
     from pypaimon.table.file_store_table import FileStoreTable

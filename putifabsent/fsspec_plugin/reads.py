@@ -28,8 +28,7 @@ from putifabsent.shim.state_keys import placed
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard
-    from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.listing_overlay import Sighting
+    from putifabsent.shim.arbiter import Arbiter, Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.reading import Located
 

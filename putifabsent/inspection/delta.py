@@ -9,8 +9,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
+    Base,
     Finding,
     Kind,
+    Look,
     Result,
     Severity,
     count_of,
@@ -19,18 +21,15 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
-from putifabsent.shim.formats.delta import checksum_of, logical, number_in, path_of, vector_of
-from putifabsent.timeline.delta import checkpoints, files_in, is_staged, parsed, proof_in
+from putifabsent.shim.formats.delta import Logical, checksum_of, logical, number_in, path_of, vector_of
+from putifabsent.timeline.delta import Checkpoint, Proof, checkpoints, files_in, is_staged, parsed, proof_in
 from putifabsent.timeline.files import below, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from putifabsent.inspection.findings import Base, Look
-    from putifabsent.shim.formats.delta import Logical
     from putifabsent.shim.names import Name
     from putifabsent.timeline import Commit, DeltaTimeline, Problems
-    from putifabsent.timeline.delta import Checkpoint, Proof
 
 _LOG = "_delta_log"
 _AT_ONCE = 16
@@ -102,16 +101,13 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
 
 
 class _Checkpoints:
-    """The checkpoints of a log, all whose files are there, the oldest one first.
-
-    ``newest`` is the newest one that can be read, with which readers begin; -1: there is none.
-    """
+    """The checkpoints of a log, all whose files are there, the oldest one first."""
 
     def __init__(self, fs: Any, log: str, problems: Problems) -> None:
         self._read = partial(files_in, fs, log, problems=problems)
         self.all = checkpoints(fs, log)
         self._files: dict[Checkpoint, dict[str, str | None]] = {}
-        self.newest = -1
+        self.newest = -1  # the newest one that can be read, with which readers begin; -1: there is none
         for each in reversed(self.all):
             if each.number < self.newest:
                 break

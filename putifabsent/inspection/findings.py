@@ -13,14 +13,11 @@ from enum import Enum
 from itertools import pairwise
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.shim.formats.hudi import SAVEPOINT
-from putifabsent.timeline import Trouble
+from putifabsent.timeline import Problem, Trouble
 from putifabsent.timeline.files import below
-
-if TYPE_CHECKING:
-    from putifabsent.timeline import Problem
 
 T = TypeVar("T")
 
@@ -86,16 +83,13 @@ class Finding:
 
     @property
     def means(self) -> str:
-        """What its kind means."""
         return MEANINGS[self.kind].means
 
     @property
     def do(self) -> str:
-        """What to do about its kind."""
         return MEANINGS[self.kind].do
 
     def row(self) -> dict[str, object]:
-        """Itself for a program."""
         return {
             "kind": self.kind.value,
             "severity": self.severity.value,
@@ -176,7 +170,6 @@ _KINDS = {
 
 
 def many(things: Collection[object], kind: str) -> str:
-    """Return how many things of a kind there are."""
     return f"a {kind}" if len(things) == 1 else f"{len(things):,} {kind}s"
 
 

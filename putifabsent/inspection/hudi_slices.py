@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found, many
 from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as
 from putifabsent.shim.formats.hudi_files import (
+    Group,
     Removed,
     Slice,
+    Write,
     inputs_of,
     is_service,
     removed_by,
@@ -24,14 +27,8 @@ from putifabsent.shim.formats.hudi_files import (
     undone_by,
     writes_in,
 )
-from putifabsent.timeline import Details, HudiTimeline, Instant, Problem, State, Trouble
+from putifabsent.timeline import Details, HudiTimeline, Instant, Problem, Problems, State, Trouble
 from putifabsent.timeline.files import report
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from putifabsent.shim.formats.hudi_files import Group, Write
-    from putifabsent.timeline import Problems
 
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
 """What writes slices, as it is called when it is completed."""
@@ -63,7 +60,6 @@ class Stats:
 
     @property
     def has_written(self) -> bool:
-        """Whether it is completed, and of those that write slices."""
         return self.instant.state is State.COMPLETED and self.instant.action in WRITING
 
 

@@ -263,7 +263,6 @@ class _Tree:
                 yield found(Kind.REPEATED_COMMIT, twice, detail)
 
     def _added(self, snapshot: Mapping[str, Any]) -> dict[str, str]:
-        """Return the files that a snapshot adds, by their plain addresses."""
         manifests = self._manifests(str(snapshot.get("manifest-list") or ""))
         own = self._contents([each for each in manifests if each.snapshot == snapshot["snapshot-id"]])
         return {plain(each.path): each.path for found in own.values() for each in found if each.added}

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.inspection import delta, hudi, iceberg, paimon
-from putifabsent.inspection.findings import Files, Severity, mended
+from putifabsent.inspection.findings import Files, Finding, Kind, Look, Result, Severity, mended
 from putifabsent.shim.names import is_state
-from putifabsent.timeline import opened, read, tables_below
+from putifabsent.timeline import Timeline, opened, read, tables_below
 from putifabsent.timeline.files import of_a_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from putifabsent.inspection.findings import Finding, Kind, Look, Result
-    from putifabsent.timeline import Timeline
 
     Progress = Callable[[int, int, str], None]
 
@@ -35,10 +32,7 @@ _JUDGES: dict[str, Callable[[Any, Look | None], Result]] = {
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A table, its records by when they were requested, and what is wrong with it, damage first.
-
-    ``files`` is how many data files there are; None: they were not looked at.
-    """
+    """A table, its records by when they were requested, and what is wrong with it, damage first."""
 
     url: str
     format: str
@@ -46,7 +40,7 @@ class Report:
     timeline: Timeline[Any]
     records: Sequence[Any]
     findings: Sequence[Finding]
-    files: int | None
+    files: int | None  # how many data files there are; None: they were not looked at
 
     @property
     def damage(self) -> list[Finding]:

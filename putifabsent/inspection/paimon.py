@@ -262,10 +262,7 @@ class _Files:
 
 
 class _Walk:
-    """From snapshot to snapshot of a table or a branch, through their manifests.
-
-    ``is_there`` tells of a file by the last component of its name.
-    """
+    """From snapshot to snapshot of a table or a branch, through their manifests."""
 
     def __init__(
         self,
@@ -277,7 +274,7 @@ class _Walk:
         self._manifests = manifests
         self._root = root
         self._schemas = schemas
-        self._is_there = is_there
+        self._is_there = is_there  # by the last component of a file's name
         # What is found in one snapshot is not reported again of those that came upon it.
         self._reported: set[tuple[str, ...]] = set()
         # As the snapshot before has left them; None: that is not known.
@@ -400,7 +397,6 @@ class _Walk:
             yield _found(Kind.LOST_UPDATE, back, detail, this)
 
     def _deletes_all(self, before: Vector, after: Vector | None) -> bool:
-        """Whether a deletion vector deletes all that the one before it does."""
         if after is None:
             return False
         many = before.cardinality, after.cardinality

@@ -13,14 +13,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent import pages
-from putifabsent.inspection.inspecting import Failed
+from putifabsent.inspection.inspecting import Failed, Report
 from putifabsent.shim.formats import delta, paimon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from putifabsent.inspection.findings import Finding
-    from putifabsent.inspection.inspecting import Report
 
 DRAWN = 10_000
 """So many of a table's records are drawn, the newest ones; damaged places before them are, too."""
@@ -284,7 +283,6 @@ _NAMES = 20
 
 
 def page(report: Report, *, command: str | None = None) -> str:
-    """Return the report, as HTML."""
     return pages.page(f"Is {report.url} damaged?", body(report) + _ZOOM, command=command)
 
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, TryAgain
+from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Got, Listed, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.shim.reading import read, unanswered
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
-
-if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Got
 
 _FORMAT = 1
 _RECORDS = "/arbiters"
@@ -88,7 +85,6 @@ def look_for_others(state: str, *agreed: Terms) -> Protocol[None]:
 
 
 def record_of(state: str, terms: Terms) -> str:
-    """Return the full name of the record of these terms."""
     return f"{_folder(state)}/{hashlib.sha256(terms.record).hexdigest()[:32]}"
 
 

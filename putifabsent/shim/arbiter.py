@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from putifabsent.backends.base import Absent, Created, Creation, Holder, Listed
-from putifabsent.shim import ballot, claims, listing_overlay, locked, state_keys
-from putifabsent.shim.ballot_state import LONGEST_KEY, folder_of
-from putifabsent.shim.leftovers import in_ballots, in_claims, mend_ballots, mend_claims
+from putifabsent.backends.base import Absent, Created, Creation, Entry, Holder, Listed
+from putifabsent.shim import ballot, claims, locked, state_keys
+from putifabsent.shim.ballot_state import LONGEST_KEY, Prepare, Scene, folder_of, rank_of, written
+from putifabsent.shim.leftovers import Leftover, in_ballots, in_claims, mend_ballots, mend_claims
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import List, Protocol, ReadClaim, SweepClaims, Walk
-from putifabsent.shim.state_keys import shelf_for
+from putifabsent.shim.requests import List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
+from putifabsent.shim.state_keys import parsed, placed, shelf_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import Claim, Claims, Lock
-    from putifabsent.shim.leftovers import Leftover
-    from putifabsent.shim.listing_overlay import Classify, Sighting
+    from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock
     from putifabsent.shim.names import Name
+
+    Classify = Callable[[str], Name]
+
+_AT_SOME_TIME = datetime.fromtimestamp(0, timezone.utc)
+
+
+class Sighting(NamedTuple):
+    """What is known of a name, for listings: read off in passing, without deciding anything.
+
+    A listing of the store shows plain names. Some of them have ended, and nobody has cleaned up yet; others
+    live, and nobody has published them yet.
+    """
+
+    name: str
+    # Where its bytes lie, if it lives. None: it has ended, or it was never decided, unless it is open.
+    key: str | None
+    open: bool = False  # whether it may be decided, and only its ballots can tell
 
 
 class Arbiter(ABC):
@@ -91,10 +109,7 @@ class Arbiter(ABC):
         """
 
     def survey(self, classify: Classify, state: str, folders: Sequence[str]) -> Protocol[list[Sighting]]:
-        """Say what is known of the names directly in some folders, as :meth:`sightings`, whose keys it lists.
-
-        ``state`` is where the shim keeps what it knows of names in them. One request a folder, or page.
-        """
+        """Say the same as :meth:`sightings`, whose keys it lists in ``state``. One request each or page."""
         keys: list[str] = []
         for shelf in (self.shelf(state, folder) for folder in folders):
             if shelf is not None:
@@ -163,9 +178,26 @@ class Balloting(Arbiter):
     def sightings(
         self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
+        """Read ballots: a name that is too long for a key, and so is hashed, is known only if it is shown."""
         del folders
         yield from ()
-        return listing_overlay.in_ballots(keys, shown, classify)
+        by_folder: defaultdict[str, list[str]] = defaultdict(list)
+        names: dict[str, str | None] = {}
+        for key in keys:
+            found = placed(key)
+            if found is not None and found.arbiter == self.keys:
+                by_folder[found.folder].append(key)
+                names[found.folder] = found.name
+        if None in names.values():
+            names |= {folder_of(name): name.canonical for name in map(classify, shown)}
+        seen: list[Sighting] = []
+        for folder, inside in by_folder.items():
+            name = names[folder]
+            if name is not None:
+                living, source, is_open = _living(folder, tuple(inside))
+                for rank, each in enumerate(classify(name).all_names):
+                    seen.append(Sighting(each, source) if rank == living else Sighting(each, None, is_open))
+        return seen
 
     def shelf(self, state: str, folder: str) -> str | None:
         return shelf_for(state, folder, self.keys, LONGEST_KEY)
@@ -232,10 +264,14 @@ class Claiming(Arbiter):
         self, classify: Classify, folders: Iterable[str], keys: Iterable[str], shown: Iterable[str]
     ) -> Protocol[list[Sighting]]:
         del keys, shown
-        found: list[Sighting] = []
+        seen: list[Sighting] = []
         for folder in folders:
-            found += yield from listing_overlay.in_claims(self.claims, self.place, folder, classify)
-        return found
+            for identity, claim in (yield from _all(ListClaims(self.claims, f"{self.place}{folder}"))):
+                salted = parsed(claim.key)
+                lives = None if salted is None or not claim.live else salted.rank
+                for rank, each in enumerate(classify(identity.removeprefix(self.place)).all_names):
+                    seen.append(Sighting(each, claim.key if rank == lives else None))
+        return seen
 
     def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         return in_claims(name, creation, claims=self.claims, place=self.place)
@@ -244,9 +280,30 @@ class Claiming(Arbiter):
         return mend_claims(name, creation, claims=self.claims, place=self.place, free_lost=free_lost)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
-        request = SweepClaims(self.claims, f"{self.place}{place}")
-        entries = yield from listing_overlay.all_pages(request)
+        entries = yield from _all(SweepClaims(self.claims, f"{self.place}{place}"))
         return {identity.removeprefix(self.place): claim for identity, claim in entries}
+
+
+@lru_cache(maxsize=4096)  # most names were decided long ago, and are listed again and again
+def _living(folder: str, keys: tuple[str, ...]) -> tuple[int | None, str | None, bool]:
+    """Return the rank of the name that lives, where its bytes lie, and whether the name may be decided."""
+    scene = Scene.of(Entry(key, _AT_SOME_TIME) for key in keys)
+    incarnation = scene.incarnation
+    value = scene.decided(incarnation)
+    if value is None:
+        return None, None, scene.highest(incarnation) is not None
+    return rank_of(value), f"{folder}/{written(Prepare(incarnation, 0, value))}", False
+
+
+def _all(request: ListClaims | SweepClaims) -> Protocol[list[ClaimEntry]]:
+    """Read page after page of claims."""
+    entries: list[ClaimEntry] = []
+    while True:
+        page: ClaimPage = yield from read(request)
+        entries += page.entries
+        if page.more is None:
+            return entries
+        request = request._replace(start=page.more)
 
 
 def _refuse_larger(name: Name, body: Body, largest_publish: int) -> None:

@@ -1,8 +1,7 @@
 """The bucket alone decides: Disk Paxos with a single disk, on keys that are only ever added.
 
-It wants no condition of the store: puts that are atomic, a copy within the store, and a listing that shows
-what was put before. All that is known of one identity lies in one folder
-(:mod:`putifabsent.shim.ballot_state`).
+It wants puts that are atomic, a copy within the store, and a listing that shows what was put before. All that
+is known of one identity lies in one folder (:mod:`putifabsent.shim.ballot_state`).
 
 A ballot puts its prepare, lists, takes over the value of the highest accept (or its own, where there is
 none), puts its accept, and lists again: if no higher ballot and no end of the incarnation is there, its value
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
@@ -32,7 +31,6 @@ from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import NoReturn
 
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
@@ -44,8 +42,7 @@ _ENDS = 2
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.
 
-    Six requests where nobody else is there: prepare, list, look at the plain name, accept, list, publish. A
-    numbered name's predecessor is looked for afterwards, as under the store's own decision.
+    Six requests where nobody else is there: prepare, list, look at the plain name, accept, list, publish.
 
     ``NameTaken``: another creation provably holds the name. ``OutcomeUnknown``: no decision until the
     deadline, or this creation's own was lost from sight. ``OSError``: the store refused, or others came
@@ -86,12 +83,9 @@ def find(
     protocol has never created, for it may be older than the shim, and where a ballot has begun above the last
     accept, for the plain name proves a decision that a listing does not. Only where nothing does is a ballot
     finished, which is to write: then the creation was not acknowledged, unless a deletion of the incarnation
-    before has hidden the plain name.
-
-    Without ``helps`` a name in its first incarnation is absent where this reader may not finish a ballot: its
-    creation was not acknowledged. ``is_decided``: it is known from elsewhere that the living incarnation is
-    decided. Then it is for the value of the highest accept, whatever ballots have begun above that: each
-    ballot above the one that has decided it takes its value over.
+    before has hidden the plain name. Where this reader may not, a name in its first incarnation is absent
+    without ``helps``. What ``is_decided`` is for the value of the highest accept, whatever ballots have begun
+    above that: each takes over the value that was decided.
 
     ``OutcomeUnknown``: a creator has died in the middle, and this reader may not finish what that has begun.
     ``OSError``: the store can't be read, or others came between until the deadline.
@@ -161,11 +155,9 @@ def delete(name: Name, creation: Creation, *, last: bool = False) -> Protocol[bo
     """Free ``name``: end its incarnation, then remove its bytes, then the plain name.
 
     Then what is needless goes, so that a name that is created and deleted again and again keeps no more than
-    its last ends. What can't be removed stays for the next one, and for clean-up.
-
-    ``last``: its format creates it no more. Then no end stays, where all of them are there and of real
-    creations: one that clean-up has voted for may be sent by anybody once more, who was paused. Returns
-    whether it was the last time, and no ballot is left.
+    its last ends. What can't be removed stays for the next one, and for clean-up. After the ``last`` time no
+    end stays, where all of them are there and of real creations: one that clean-up has voted for may be sent
+    by anybody once more, who was paused.
 
     ``OutcomeUnknown``: its incarnation may have ended, or what is older than the shim been removed.
     ``OSError``: the store refuses, or does not answer in time, and nothing of it is gone.
@@ -215,8 +207,7 @@ def forget(name: Name, creation: Creation) -> Protocol[None]:
     """Remove all that is kept of an identity, its last end included, and its plain names.
 
     The bytes go first, for what is gone nobody publishes again; the plain names last, for whoever goes
-    through them finds there what one who died in the middle has left. After an ``OSError`` it can be called
-    again.
+    through them finds there what one who died in the middle has left.
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
@@ -341,8 +332,7 @@ def _void(voter: Voter) -> Protocol[Scene]:
 
 def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:
     yield from voter.put(End(incarnation, value))
-    scene = yield from voter.scene()
-    return scene
+    return (yield from voter.scene())
 
 
 def _stand(voter: Voter, prepare: Prepare) -> Protocol[None]:

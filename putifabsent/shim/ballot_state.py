@@ -42,7 +42,6 @@ Ballot: TypeAlias = tuple[int, str]
 
 
 def folder_of(name: Name) -> str:
-    """Return the folder in which the ballots about an identity lie."""
     return folder_for(name, "ballot", LONGEST_KEY)
 
 
@@ -69,7 +68,6 @@ class Accept(NamedTuple):
 
     @property
     def ballot(self) -> Ballot:
-        """The ballot that it belongs to."""
         return self.round, self.voter
 
 
@@ -117,7 +115,6 @@ def void_of(token: str) -> str:
 
 
 def is_void(value: str) -> bool:
-    """Whether a value is nobody's."""
     return rank_of(value) == _NO_RANK
 
 
@@ -181,7 +178,6 @@ class Scene:
         return was is not None and (was[0] < self.incarnation or self.highest(was[0]) is not None)
 
     def ballots(self, incarnation: int) -> set[Ballot]:
-        """Return the ballots of an incarnation."""
         return {each.ballot for each in self.prepares if each.incarnation == incarnation}
 
     def latest(self, incarnation: int) -> Ballot:
@@ -189,7 +185,6 @@ class Scene:
         return max(self.ballots(incarnation), default=(0, ""))
 
     def higher(self, incarnation: int, than: Ballot) -> bool:
-        """Whether a ballot of the incarnation is above another."""
         return self.latest(incarnation) > than
 
     def highest(self, incarnation: int) -> Accept | None:
@@ -210,7 +205,6 @@ class Scene:
         return last.value if last is not None and is_bare and self.highest(incarnation) is None else None
 
     def has_bytes(self, accept: Accept) -> bool:
-        """Whether the bytes of an accept's value are there."""
         return Prepare(accept.incarnation, 0, accept.value) in self.made
 
     @property

@@ -65,7 +65,6 @@ class Claimant:
     pauses: int = 0  # how often it has backed off
 
     def is_mine(self, claim: Claim) -> bool:
-        """Whether the claim is by this process's creation."""
         return claim.token == self.creation.token
 
     def path_of(self, claim: Claim) -> str | None:
@@ -74,7 +73,6 @@ class Claimant:
         return names[salted.rank] if salted is not None and salted.rank < len(names) else None
 
     def unknown(self, reason: str) -> OutcomeUnknown:
-        """Return the error that says so."""
         return OutcomeUnknown(self.name.path, self.creation.token, reason)
 
     def failure(self, reason: str, cause: Exception) -> OSError:
@@ -101,7 +99,6 @@ class Claimant:
         return seen
 
     def read(self) -> Protocol[Claim | None]:
-        """Return the claim that is there."""
         answer: FoundClaim | Absent = yield from read(
             ReadClaim(self.claims, self.identity),
             lambda error: self.failure("the registry can't be read", error),
@@ -144,7 +141,6 @@ class Claimant:
         return shown
 
     def put(self, incarnation: int, body: Body) -> Protocol[None]:
-        """Put the bytes for an incarnation."""
         while True:
             outcome: PutOutcome = yield self.salted(incarnation, body)
             if isinstance(outcome, Written):
@@ -292,7 +288,6 @@ class Claimant:
         return (yield from self.write(ended, claim)) or ended
 
     def forget(self, claim: Claim) -> Protocol[Forgotten | NotAsExpected | Refused]:
-        """Have the registry forget a dead claim, until it has answered."""
         while True:
             outcome: ForgetOutcome = yield ForgetClaim(self.claims, self.identity, claim)
             if isinstance(outcome, (Forgotten, NotAsExpected, Refused)):
@@ -338,7 +333,6 @@ class Claimant:
         return False
 
     def listed(self) -> Protocol[dict[str, Salted]]:
-        """List the salted objects of the identity."""
         folder = folder_of(self.name)
         listed: Listed = yield from read(
             List(folder), lambda error: self.failure(f"{folder} can't be listed", error)
@@ -352,7 +346,6 @@ class Claimant:
         return None if isinstance(seen, Absent) else seen.holder.created or seen.holder.begun
 
     def remove(self, path: str, version: str | None = None) -> Protocol[None]:
-        """Remove an object, until the store has answered."""
         yield from read(Delete(path, version), lambda error: self.failure(f"{path} can't be removed", error))
 
 

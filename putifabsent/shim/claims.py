@@ -9,11 +9,8 @@ writer expects. So a claim is a pointer that is swung by compare-and-swap, and o
 A creation puts its bytes first, then claims the name, then has the store copy them to the plain name. A
 deletion ends the claim, then removes the bytes, then the plain name. A copy of bytes that are gone fails, so
 nobody brings back what was deleted, however slow; and no incarnation begins before the bytes of the one
-before it are gone.
-
-Readers take the bytes from where the claim says, never from the plain name: they can't change, and nobody
-publishes over them. The plain name is for readers without the shim, and for names that are older than it,
-which no claim has made.
+before it are gone. So readers take the bytes from where the claim says: they can't change, and nobody
+publishes over them. The plain name is for readers without the shim, and for names that are older than it.
 
 All names of one identity (its aliases) share one claim: the registry decides which of them comes into being.
 Numbers expire as under the store's own decision (:mod:`putifabsent.shim.expiry`), but the bytes were put
@@ -22,7 +19,7 @@ before the claim, and published after it: the store's time of the one is early, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder, Refused
 from putifabsent.backends.registries import Claim, Claims, Forgotten, NotAsExpected
@@ -34,8 +31,6 @@ from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import identity_of, marked
 
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from putifabsent.backends.body import Body
     from putifabsent.shim.names import Name
 
@@ -79,7 +74,7 @@ def find(
     """Say who holds ``name``, and where its bytes lie.
 
     With ``helps`` it looks at the bytes, for their size and time, and at the plain name, to publish what a
-    dead writer has left unpublished, as well as that can be done. Else the claim alone is read.
+    dead writer has left. Else the claim alone is read.
 
     ``OutcomeUnknown``: it can't be known. ``OSError``: the bytes of a living claim are gone, and something
     else is under the plain name: what goes round the shim has removed the ones, and put the other.
@@ -128,9 +123,8 @@ def delete(
 ) -> Protocol[bool]:
     """Free ``name``: end its claim, then remove its bytes, then the plain name.
 
-    ``last``: its format creates it no more. Then the registry forgets the dead claim, if it will. Returns
-    whether it was the last time, and the registry has no claim. ``OutcomeUnknown``: whether it is gone can't
-    be known. ``OSError``: store or registry refused, and nothing has changed.
+    After the ``last`` time the registry forgets the dead claim, if it will. ``OutcomeUnknown``: whether it is
+    gone can't be known. ``OSError``: store or registry refused, and nothing has changed.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     claim = yield from claimant.read()
@@ -154,8 +148,7 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
 
     Bytes that no claim can name any more go. Where one still could, its incarnation is ended first, by a
     claim of this process's own, behind which are nobody's bytes: a writer who comes later takes the next one.
-    The living claim is published where it is not. No claim is ever removed. The creation's token must be one
-    that never creates.
+    The living claim is published where it is not. The creation's token must be one that never creates.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     left = yield from claimant.listed()
@@ -189,9 +182,7 @@ def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pro
 
     The claim is ended and the bytes go before it is forgotten, for what is gone nobody publishes again; the
     plain names go last, for whoever goes through them finds there what one who died in the middle has left.
-
-    After an error it can be called again; an ``OSError`` may also say that all has gone but the dead claim,
-    which the registry refuses to forget.
+    An ``OSError`` may also say that all has gone but the dead claim, which the registry refuses to forget.
     """
     claimant = Claimant(name, creation, claims, identity_of(name, place))
     claim = yield from claimant.read()

@@ -4,19 +4,16 @@ An instant is a millisecond, as Hudi writes it: ``yyyyMMddHHmmssSSS``. Whoever g
 gives each instant once. So a clock is a counter (:mod:`putifabsent.backends.counters`) whose floor is the
 time, and that waits where it is ahead of it: a thousand instants a second are all that the format has.
 
-Whose time? Not the caller's: one whose clock is ten minutes fast would lift the counter by ten minutes, and
-everybody else had to wait for so long. A counter tells its registry's own time with every answer, and the
-floor of the next step is that, and what the caller's *steady* clock says has passed since.
+Whose time? Not the caller's: one whose clock is ten minutes fast would have everybody else wait for so long.
+A counter tells its registry's own time with every answer, and the floor of the next step is that, and what
+the caller's *steady* clock says has passed since. Nor is it below what this process has last heard of the
+counter, which may have been removed, evicted or restored from a backup. Another process can't know that.
 
-The floor is never below what this process has last heard of the counter, either: where that was removed,
-evicted or restored from a backup, this process goes on above what it has given. Another one can't know.
-
-A counter also tells whether its numbers may be given: an instant is handed out only when its time has come,
-by the registry's clock. A registry that forgets, as Redis can, may do so while that is waited for, and then
-begins below. So of such a one no number is waited for: it is given if its time had come when it was counted,
-and else thrown away. Then none is given again, as long as the clock of what takes over is not further behind
-than it took to take over, less a request; what forgets in no time, by an eviction say, may repeat those of
-its last milliseconds.
+An instant is handed out only when its time has come, by the registry's clock. A registry that forgets, as
+Redis can, may do so while that is waited for, and then begins below. So of such a one no number is waited
+for: it is given if its time had come when it was counted, and else thrown away. Then none is given again, as
+long as the clock of what takes over is not further behind than it took to take over, less a request; what
+forgets in no time, by an eviction say, may repeat those of its last milliseconds.
 
 TrueTime wants no registry that counts, but a lock, and clocks that differ by less than is waited for
 (:func:`true_time`). It measures the time anew for each call: a wrong clock does no harm after it is mended.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from putifabsent.shim import ballot_state, state_keys
 from putifabsent.shim.requests import (
@@ -14,15 +15,11 @@ from putifabsent.shim.requests import (
     Pause,
     Publish,
     Put,
+    Request,
     Since,
     WriteClaim,
     kind_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from putifabsent.shim.requests import Request
 
 
 class Counts(NamedTuple):
@@ -43,7 +40,6 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, requests: Iterable[Request]) -> Counts:
-        """Count what a protocol has requested."""
         kinds: dict[str, int] = {}
         pauses = 0
         rounds: set[tuple[object, ...]] = set()

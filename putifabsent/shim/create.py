@@ -131,10 +131,10 @@ def resolve(name: Name, token: str) -> Protocol[Holder | None]:
     Returns the creation itself: it won, and the name is its. None: the name is not there *now*; the creation
     may never have happened, may have been deleted since, or may still land.
 
-    ``NameTaken``: another creation holds the name *now*, which the store alone proves (T). It is no word on
-    whether this one had held it before: what was deleted leaves no trace in a store. Only who knows that the
-    other was there before this one was sent may call it a loss (K). ``OutcomeUnknown``: the store can't be
-    read; or the creation is there, and it is not known whether it stands.
+    ``NameTaken``: another creation holds the name *now*. It is no word on whether this one had held it
+    before: what was deleted leaves no trace in a store. Only who knows that the other was there before this
+    one was sent may call it a loss. ``OutcomeUnknown``: the store can't be read; or the creation is there,
+    and it is not known whether it stands.
     """
     seen = yield from look(name.path, name.path, token, "the name's holder was requested")
     if isinstance(seen, Absent):

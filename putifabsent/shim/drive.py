@@ -30,8 +30,7 @@ def run(
 
     No further attempt is begun after ``deadline`` seconds: from now, and, since what decides is sent only
     then, from the end of the first staging. A request under way is cut off by the store's own time-out.
-    ``note`` is called with each request, before it is performed. An interruption (Ctrl-C) goes through the
-    protocol, which knows what had been sent.
+    ``note`` is called with each request, before it is performed.
     """
     first_staging, began, first_sent = True, time.monotonic(), asleep_too()
 

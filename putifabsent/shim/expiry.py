@@ -69,11 +69,11 @@ def check_number(
     """Return if the number of ``name`` had not expired before; otherwise as :func:`check_win`.
 
     Where an answer to it was ``lost``, what looks like a second creation of an expired number may be this one
-    itself, which had been there before, and was sent once more. ``made`` is when it was made; None: when the
-    listing says, as it is for what came in one put. ``put_at`` is for what is decided elsewhere and only
-    published under the name: when its bytes were put (None: they are gone). A listing shows publications:
-    they may be later, and one that is missing proves nothing. ``withdraw`` removes the creation, and raises
-    NameExpired, where that is more than to remove the plain name.
+    itself, sent once more. ``made`` is when it was made; None: when the listing says, as of what came in one
+    put. ``put_at`` is for what is decided elsewhere and only published under the name: when its bytes were
+    put (None: they are gone). A listing shows publications: they may be later, and one that is missing proves
+    nothing. ``withdraw`` removes the creation, and raises NameExpired, where that is more than to remove the
+    plain name.
     """
     series = name.series
     if series is None or not series.predecessors:

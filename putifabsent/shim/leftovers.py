@@ -48,7 +48,6 @@ class What(str, Enum):
 
     @property
     def repair(self) -> str:
-        """What mending does about it."""
         return _REPAIRS[self]
 
 

@@ -56,28 +56,18 @@ _PIECES = re.compile(r"(\*|\?|\[!?\][^\]]*\]|\[!?[^\]]+\])")
 class Policy:
     """Says what each name is. Equal options make equal policies; they pickle and hash.
 
-    Parameters
-    ----------
-    formats
-        ``"auto"``: every format's names, where other programs use a name as well only with evidence
-        beside it. One or more formats: only theirs, without asking for evidence. ``"none"`` or an empty
-        list: no format's, only ``guard``.
-    guard
-        Patterns of more names to guard, matched against the full name without its protocol: ``*`` and
-        ``?`` stay within a component, ``[...]`` is one character of a set, a component ``**`` is any
-        number of folders, and ``x/`` is all that lies in ``x``. A pattern without ``/`` before its end is
-        looked for in every folder, as in a ``.gitignore``.
+    ``formats`` is ``"auto"``: every format's names, where other programs use a name as well only with
+    evidence beside it; or one or more formats: only theirs, without asking for evidence; or ``"none"`` or an
+    empty list: no format's, only ``guard``.
 
-    Raises
-    ------
-    ConfigError
-        A format is unknown (it says the nearest one), or a pattern can't be matched.
+    ``guard`` are patterns of more names, matched against the full name without its protocol: ``*`` and ``?``
+    stay within a component, ``[...]`` is one character of a set, a component ``**`` is any number of folders,
+    and ``x/`` is all that lies in ``x``. A pattern without ``/`` before its end is looked for in every
+    folder, as in a ``.gitignore``. What matches is guarded whatever lies beside it, with the role ``other``
+    and its own name for its identity; only where a format guards it without evidence, its format's answer
+    stands.
 
-    Notes
-    -----
-    A name that matches ``guard`` is guarded whatever lies beside it, with the role ``other`` and its own
-    name for its identity; only where a format guards it without evidence, its format's answer stands. To
-    guard a format's names with their series and aliases and without evidence, name the format.
+    ``ConfigError``: a format is unknown (it says the nearest one), or a pattern can't be matched.
     """
 
     formats: tuple[str, ...]
@@ -128,12 +118,17 @@ class Policy:
         own = [] if self._guarded is None else [self._guarded.pattern]
         return f"(?s:{'|'.join([*(_PATTERNS[name] for name in self.formats), _STATE, *own])})"
 
-    def states(self, folder: str) -> tuple[str, ...]:
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def states(folder: str) -> tuple[str, ...]:
         """Return where else than in ``folder`` itself the shim may keep what it knows of names in it.
 
         State folders, of the tables that ``folder`` may be a part of; nothing for most folders.
         """
-        return _states(folder)
+        # A grammar knows names, not folders: it classifies one name of each kind.
+        names = (_recognise(f"{folder}/{last}", _ALL) for last in _EXAMPLES)
+        states = {name.state: None for name in names if name is not None}
+        return tuple(state for state in states if state != f"{folder}/{STATE_FOLDER}")
 
 
 @lru_cache(maxsize=1 << 14)  # listings name the same files again and again
@@ -173,14 +168,6 @@ def _candidates(path: str, kind: str, last: str) -> list[str]:
     if "/_delta_log/" in path and (kind in delta.FOLDERS or is_hudis or found):
         found.insert(0, delta.FORMAT)
     return [hudi.FORMAT, *found] if is_hudis else found
-
-
-@lru_cache(maxsize=4096)
-def _states(folder: str) -> tuple[str, ...]:
-    # A grammar knows names, not folders: it classifies one name of each kind.
-    names = (_recognise(f"{folder}/{last}", _ALL) for last in _EXAMPLES)
-    states = {name.state: None for name in names if name is not None}
-    return tuple(state for state in states if state != f"{folder}/{STATE_FOLDER}")
 
 
 def _strings(option: str, given: object) -> tuple[str, ...]:

@@ -78,10 +78,7 @@ def validate(arbiter: str, schemes: Iterable[str]) -> None:
 
 
 def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
-    """Say whether a store of a ``kind`` wants a probe before it is relied on.
-
-    ``host`` is where requests go, a host or an address; None for the kind's own cloud.
-    """
+    """Say whether a store wants a probe; ``host`` is its host or address, None for the kind's own cloud."""
     if arbiter == "native" or kind in _NATIVE_KINDS:
         return False
     known = _NATIVE_HOSTS.get(kind)
@@ -94,10 +91,7 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
 
 
 def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
-    """Refuse a store that a probe found unsafe in something that a mount can't do without.
-
-    ``UnsafeStore`` gives the operations and the evidence, and what to configure.
-    """
+    """Refuse a store that a probe found unsafe in what a mount can't do without; say what to configure."""
     if arbiter in BY_THE_STORE:
         can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER
     else:

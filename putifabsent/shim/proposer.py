@@ -65,12 +65,10 @@ class Voter:
     folder: str = field(init=False)  # where the ballots lie
 
     def __post_init__(self) -> None:
-        """Find out where the ballots lie."""
         self.folder = folder_of(self.what)
 
     @property
     def name(self) -> str:
-        """The plain name."""
         return self.what.path
 
     @property
@@ -83,11 +81,9 @@ class Voter:
         return self.what.all_names[rank_of(value)]
 
     def is_mine(self, value: str) -> bool:
-        """Whether a value is of this creation."""
         return creation_of(value) == self.creation.token
 
     def path(self, key: Key) -> str:
-        """Return the full name of a key."""
         return f"{self.folder}/{written(key)}"
 
     @property
@@ -97,7 +93,6 @@ class Voter:
         return [self.path(each) for each in sorted(self.bodies) if each.incarnation not in self.helped]
 
     def unknown(self, reason: str) -> OutcomeUnknown:
-        """Return the error for an outcome that can't be known."""
         return OutcomeUnknown(self.name, self.creation.token, reason)
 
     def pause(self, reason: str, cause: Exception | None = None) -> Protocol[None]:
@@ -110,7 +105,6 @@ class Voter:
             raise self.failure(cause, f"{late}: {reason}")
 
     def scene(self) -> Protocol[Scene]:
-        """List the ballots."""
         listed: Listed = yield from read(List(self.folder), self.failure)
         return Scene.of(listed.entries)
 
@@ -198,10 +192,7 @@ class Voter:
         return was == (incarnation, value) or was[0] > incarnation
 
     def finished(self, scene: Scene) -> Protocol[str | None]:
-        """Return the value of the living incarnation, after finishing its ballot; None where it has none.
-
-        ``Ended``: the incarnation has ended meanwhile.
-        """
+        """Return the living incarnation's value, its ballot finished; None: none. ``Ended``: it is over."""
         value = yield from self.settled(scene)
         return None if value is None else (yield from self.valid(scene.incarnation, value))
 
@@ -332,5 +323,4 @@ class Voter:
 
 
 def is_copy(seen: Found | Absent, incarnation: int, value: str) -> bool:
-    """Whether what a plain name showed is the copy of a value."""
     return isinstance(seen, Found) and marked(seen.holder.token) == (incarnation, value)

@@ -264,7 +264,6 @@ def perform(request: Request, store: Store) -> Any:
 
 
 async def perform_async(request: Request, store: Store) -> Any:
-    """:func:`perform`, asynchronously."""
     known = _known(request, store)
     return (await _call(request, store, "_async")) if known is None else known
 

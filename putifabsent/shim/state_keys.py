@@ -8,8 +8,7 @@ A slash in the folder is ``%2F``, and ``=`` stands for no folder at all. So one 
 arbiter keeps of the names that lie in one folder.
 
 Of the arbiters that claim names, every creation puts its bytes under a key of its own before it claims the
-name, so that no two ever write one object. All keys of one identity lie in one folder, which no format
-lists and which one listing shows::
+name, so that no two ever write one object::
 
     <state>/claims/<the name's folder>/<the name>/<rank>~<incarnation>~<token>.<try>
 
@@ -129,7 +128,6 @@ class Salted(NamedTuple):
 
 
 def parsed(key: str) -> Salted | None:
-    """Return the parts of a key; None for what is none."""
     match = _SALTED.fullmatch(key.rpartition("/")[2])
     return match and Salted(int(match["rank"]), int(match["inc"]), match["token"], int(match["attempt"]))
 
@@ -141,7 +139,6 @@ def marked(token: str | None) -> int | None:
 
 
 def folder_of(name: Name) -> str:
-    """Return the folder of an identity's salted keys."""
     return folder_for(name, "claims", _LONGEST_KEY)
 
 

@@ -73,7 +73,6 @@ def check_whole(name: Name, body: Body) -> None:
 
 
 def is_judged(name: Name) -> bool:
-    """Whether a name's bytes can be checked."""
     return name.guarded and name.format in _RULES
 
 

@@ -1,7 +1,5 @@
 """What has happened to a table: Hudi's instants, Paimon's and Iceberg's snapshots, Delta's commits.
 
-They are read from any store.
-
 ::
 
     timeline = read("s3://bucket/table")
@@ -154,7 +152,6 @@ def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
 
 
 def _has_metadata(fs: Any, root: str) -> bool:
-    """Whether a folder has Iceberg's metadata."""
     return any(is_metadata(each.last) for each in listed(fs, below(root, _ICEBERG)))
 
 

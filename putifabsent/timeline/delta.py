@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
@@ -22,14 +23,8 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
-from putifabsent.timeline.records import Commit, Content, Details
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from putifabsent.timeline.reading import Part, Whole
-    from putifabsent.timeline.records import Order
+from putifabsent.timeline.reading import Numbered, Part, Timeline, Whole, numbered_parts
+from putifabsent.timeline.records import Commit, Content, Details, Order
 
 _LOG = "_delta_log"
 _INFO = "commitInfo"
@@ -58,7 +53,6 @@ class DeltaTimeline(Timeline[Commit]):
             raise ConfigError(f"there is no Delta table at {root!r}: no commit or checkpoint in its {_LOG}/")
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
-        """Return the commits, one after the other."""
         return self._read(self._numbered(), problems)
 
     def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
@@ -66,7 +60,6 @@ class DeltaTimeline(Timeline[Commit]):
         return numbered_parts(self._numbered() if whole.active else {}, {}, most)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Commit]:
-        """Return the commits of a part."""
         if isinstance(part, Numbered):
             return self._read(dict(part.active), problems)
         return super().records_in(part, problems=problems)

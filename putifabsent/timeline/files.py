@@ -58,7 +58,6 @@ class Problem(NamedTuple):
     reason: str
 
     def error(self) -> OSError:
-        """Return the error that says so."""
         number = errno.ENOENT if self.trouble is Trouble.MISSING else errno.EINVAL
         return OSError(number, self.reason, self.path)
 
@@ -84,21 +83,17 @@ def report_torn(
 
 
 def report_all(problems: Problems, found: Sequence[Problem]) -> None:
-    """Add many problems, each once."""
     known = set(problems)
     problems += [each for each in dict.fromkeys(found) if each not in known]
 
 
 class Listed(NamedTuple):
-    """A file in a folder: its full name, and the last component of that.
-
-    ``salt`` is whose it is, where a mount shows it under the name that its writer calls it; else empty.
-    """
+    """A file in a folder."""
 
     path: str
-    last: str
+    last: str  # the last component of its full name
     size: int
-    salt: str
+    salt: str  # whose it is, where a mount shows it under the name that its writer calls it; else empty
 
 
 def below(root: str, path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timezone
+from datetime import datetime, timezone
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from putifabsent.shim.formats.hudi_layout import (
 from putifabsent.shim.formats.hudi_steps import Finding, Seen, State, check
 from putifabsent.timeline import hudi_archive, hudi_history
 from putifabsent.timeline.files import (
+    Listed,
     Problem,
     Problems,
     Trouble,
@@ -32,17 +33,13 @@ from putifabsent.timeline.files import (
     report,
     report_all,
 )
-from putifabsent.timeline.reading import Stretch, Timeline, stretches
-from putifabsent.timeline.records import Content, Details, Instant, Raw, StateFile
+from putifabsent.timeline.reading import HistoryFile, Part, Stretch, Timeline, Whole, stretches
+from putifabsent.timeline.records import Content, Details, Instant, Order, Raw, StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
 
-    from putifabsent.timeline.files import Listed
     from putifabsent.timeline.hudi_history import Manifest
-    from putifabsent.timeline.reading import HistoryFile, Part, Whole
-    from putifabsent.timeline.records import Order
 
 
 class HudiTimeline(Timeline[Instant]):
@@ -115,7 +112,6 @@ class HudiTimeline(Timeline[Instant]):
         return stretches(hudi_history.spans(self.fs, files), most, there, known)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Instant]:
-        """Return the instants of a part: first what is active."""
         if isinstance(part, Stretch):
             return chain(self._active_of(part.active), self._archived_in(part, problems))
         return super().records_in(part, problems=problems)

@@ -28,12 +28,9 @@ _AT_ONCE = 16
 
 
 class Manifest(NamedTuple):
-    """What the history consists of: its files that are there, by level, the newest first.
+    """What the history consists of: its files that are there, by level, the newest first."""
 
-    ``number`` is the manifest's; 0: there is no history.
-    """
-
-    number: int
+    number: int  # the manifest's; 0: there is no history
     files: tuple[HistoryFile, ...] = ()
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
 from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, read, report, report_torn
 from putifabsent.timeline.reading import Timeline
-from putifabsent.timeline.records import Content, Details, IcebergSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from putifabsent.timeline.records import Order
+from putifabsent.timeline.records import Content, Details, IcebergSnapshot, Order
 
 _FOLDER = "metadata"
 
@@ -78,7 +74,6 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     def snapshots_in(
         self, metadata: Mapping[str, Any], problems: Problems | None = None
     ) -> list[IcebergSnapshot]:
-        """Return the snapshots that metadata list."""
         try:
             snapshots = sorted(
                 metadata.get("snapshots") or (), key=lambda each: (_sequence(each), int(each["timestamp-ms"]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.paimon import (
     FOLDER,
+    Entry,
     Index,
     Vector,
     bitmap_in,
@@ -29,15 +31,8 @@ from putifabsent.timeline.files import (
     report_torn,
     roaring,
 )
-from putifabsent.timeline.reading import Numbered, Timeline, numbered_parts
-from putifabsent.timeline.records import Content, Details, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from putifabsent.shim.formats.paimon import Entry
-    from putifabsent.timeline.reading import Part, Whole
-    from putifabsent.timeline.records import Order
+from putifabsent.timeline.reading import Numbered, Part, Timeline, Whole, numbered_parts
+from putifabsent.timeline.records import Content, Details, Order, Snapshot
 
 _TAG = "tag-"
 
@@ -94,7 +89,6 @@ class PaimonTimeline(Timeline[Snapshot]):
         return Details(None, Content("", record.content))
 
     def schemas(self) -> dict[int, bytes]:
-        """Return the schemas that are there, by their numbers."""
         paths = self._numbered("schema")
         return {paths[path]: written for path, written in read(self.fs, list(paths))}
 
@@ -189,7 +183,6 @@ class Manifests:
         return self.files.records(self._paths([str(each) for each in lists]), _name_in)
 
     def entries(self, names: Sequence[str]) -> list[Entry] | None:
-        """Return the entries of manifests, in order; None: one of them can't be read."""
         return self.files.records(self._paths(names), entry_of)
 
     def indices_of(self, snapshot: Snapshot) -> list[Index]:

@@ -13,17 +13,14 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.errors import ConfigError
-from putifabsent.timeline.files import arrow
-from putifabsent.timeline.records import Record
+from putifabsent.timeline.files import Listed, Problems, arrow
+from putifabsent.timeline.records import Details, Order, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from typing_extensions import Self
-
-    from putifabsent.timeline.files import Listed, Problems
-    from putifabsent.timeline.records import Details, Order
 
 
 # Small files, of which each is a request: so many are soon read.
@@ -43,14 +40,11 @@ class Whole(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits.
-
-    ``follows``: an active one that has gone meanwhile is looked for among what is archived.
-    """
+    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits."""
 
     active: tuple[tuple[str, int], ...]
     archived: tuple[tuple[str, int], ...] = ()
-    follows: bool = False
+    follows: bool = False  # whether an active one that has gone meanwhile is looked for among the archived
 
 
 class HistoryFile(NamedTuple):
@@ -87,7 +81,6 @@ class Stretch(NamedTuple):
     active: tuple[Listed, ...] = ()
 
     def has(self, time: str) -> bool:
-        """Whether what was requested then is of this stretch."""
         return self.since <= time and (self.until is None or time < self.until)
 
 
@@ -169,17 +162,8 @@ class Timeline(ABC, Generic[R]):
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
         """Return what the table's own readers look at first: all that is not archived.
 
-        Parameters
-        ----------
-        order
-            By when they were requested (those of one time by their salt), or by when they were completed.
-        problems
-            Takes what can't be read.
-
-        Raises
-        ------
-        OSError
-            Something can't be read, and there are no ``problems`` to add it to; or the store refuses.
+        In the ``order`` in which they were requested (those of one time by their salt), or completed.
+        ``OSError``: something can't be read, and there are no ``problems``; or the store refuses.
         """
 
     def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
@@ -243,7 +227,6 @@ class Timeline(ABC, Generic[R]):
         return self.table_of(read(order=order, problems=problems))
 
     def table_of(self, records: Iterable[R]) -> pa.Table:
-        """Return records as a pyarrow table."""
         pa = arrow()
         utc = pa.timestamp("ms", "UTC")
         kinds = {name: utc if kind == "utc" else pa.type_for_alias(kind) for name, kind in self.COLUMNS}

@@ -35,16 +35,12 @@ _TEMPORARY = re.compile(rf".*/{re.escape(STATE_FOLDER)}/.+\.[0-9a-f]{{32}}", re.
 
 
 class Checked(NamedTuple):
-    """What was found to be left, and old enough; ``after``: what of it is there still, unless repaired.
-
-    ``names`` is how many identities were looked at; ``busy``: of how many something younger is left, which a
-    writer may be at.
-    """
+    """What was found to be left, and old enough."""
 
     found: list[Leftover]
-    after: list[Leftover]
-    names: int
-    busy: int
+    after: list[Leftover]  # what of it is there still, unless repaired
+    names: int  # how many identities were looked at
+    busy: int  # of how many something younger is left, which a writer may be at
 
 
 def fsck(

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Creation, Found, Listed
+from putifabsent.backends.base import Found, Listed
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.slots import Slots, queue_of
 from putifabsent.shim.agreement import look_for_others
 from putifabsent.shim.formats.hudi_sets import Inserts, Part
@@ -27,15 +26,12 @@ _SECONDS = 14
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An instant that is open, whose it is, and what it is in its format's words.
-
-    ``since`` is the number of the record that opened it; None: it is older than those that are remembered.
-    """
+    """An instant that is open."""
 
     instant: str
-    session: str
-    action: str
-    since: int | None
+    session: str  # whose it is
+    action: str  # what it is in its format's words
+    since: int | None  # the number of the record that opened it; None: of one that is not remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,7 @@ def ledger_of(fs: GuardedFileSystem, path: str) -> TableLedger | None:
     refuse_a_part(fs, root)
     ledger = fs.ledger(path)
     fs.perform(look_for_others(ledger.name.state, terms_with(fs, ledger.name.state)))
-    creation = Creation(new_token(), fs.writer, ledger.name.state)
+    creation = fs.mount.looker(ledger.name)
     half_removed = None
     try:
         fs.perform(ledger.current(creation))

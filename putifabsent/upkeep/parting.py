@@ -66,7 +66,7 @@ def migrate(
     """Have another arbiter decide of the tables below a folder, whose writers are stopped.
 
     All that is decided is published; to the new arbiter these are names that were there before. While both
-    records are there, no mount of either begins, and later none of the old one. A mount that has begun before
+    records are there, no mount of either begins, and later none of the old one. One that has begun before
     goes on: it looks for records once.
 
     ``to`` is a mount of the same store as the writers' are going to be; all else is as for :func:`leave`.

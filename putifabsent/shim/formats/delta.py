@@ -7,11 +7,7 @@ Everything else there is left alone. Checkpoints, log compactions and checksums 
 say: whoever writes one again writes the same state. ``_last_checkpoint`` is a pointer. Staged commits carry
 a UUID, and which of them counts is decided elsewhere: by a catalog, or by the commit that is made from one.
 
-Actions
--------
-What Delta's commits say of files: the actions in them that add and remove, and what lies beside them.
-
-A path is relative to the table's root, percent-encoded, or an address of its own.
+In the actions of commits a path is relative to the table's root, percent-encoded, or an address of its own.
 """
 
 from __future__ import annotations

@@ -1,26 +1,13 @@
 """What Hudi's files say of files: instants' metadata, names of slices, log files, plans of rollbacks.
 
-Instants
---------
-Which files they wrote, replaced, removed, took back, once they are decoded.
-
 The last component of its name identifies a file: file ids are UUIDs. Metadata has this component alone, or a
 path from the table's root, or a full path; that differs from action to action.
 
-Slices
-------
-What the names of Hudi's slices say: of which file group they are, of which instant, by which task.
+A slice's write token says which attempt of which task wrote it. In the name of a log file of a table below
+version 8, ``T`` is not the writer's instant, but that of the base file which it goes on with.
 
-A base file is ``<file id>_<write token>_<T>.<ending>``, a log file
-``.<file id>_<T>.log.<version>[_<write token>]``. The write token says which attempt of which task wrote it.
-In a log file of a table below version 8, ``T`` is not the writer's instant, but that of the base file which
-it goes on with.
-
-Log files
----------
-Hudi's log files, as far as the history below table version 8 is in them: blocks of Avro records.
-
-A file is a row of blocks::
+The history below table version 8 is in log files: each is a row of blocks, of which those of Avro records
+count::
 
     #HUDI#                  6 bytes
     length of the block     8 bytes; from here to its end, all numbers big-endian
@@ -32,11 +19,7 @@ A file is a row of blocks::
     footer                  as the header
     length of the block     8; with the first 6 bytes
 
-Plans of rollbacks
-------------------
-What the plan in a requested rollback says: which instant it takes back.
-
-Hudi writes it as an Avro file, with the schema of ``HoodieRollbackPlan`` (``instantToRollback.commitTime``):
+The plan in a requested rollback, which says what it takes back, is an Avro file of ``HoodieRollbackPlan``:
 see ``hudi-common/src/main/avro/HoodieRollbackPlan.avsc``.
 """
 
@@ -76,7 +59,6 @@ class Write(NamedTuple):
 
     @property
     def lasts(self) -> tuple[str, ...]:
-        """All its files."""
         return tuple(dict.fromkeys((self.last, *self.more)))
 
 
@@ -207,7 +189,6 @@ class Slice(NamedTuple):
 
 
 def slice_in(last: str) -> Slice | None:
-    """Return which slice a name is, by its last component; None: it is none."""
     is_log = last.startswith(".")
     match = (LOG_FILE if is_log else BASE_FILE).fullmatch(last)
     return match and Slice(match["group"], match["token"] or "", match["t"], is_log)

@@ -9,17 +9,12 @@ table version   active timeline                       history
                                                       and manifests that name them
 ==============  ====================================  ==============================================
 
-Upgrades and downgrades
------------------------
-What an upgrade or a downgrade makes of completed names: it moves them to the other layout, round the shim.
-
+An upgrade or a downgrade moves completed names to the other layout, round the shim:
 ``.hoodie/<T>.<action>`` becomes ``.hoodie/timeline/<T>_<C>.<action>``, or the other way round, with a ``C``
 and bytes that nobody can foretell: a commit's metadata is written anew. ``T`` stays what it is, and so does
-its completion.
-
-Through the shim the first of these calls is refused. Hudi moves the metadata table before the data table,
-each instant by a rename or by a create that may overwrite, and writes the properties when all is moved.
-Nobody else brings a name of an instant so into the layout that the properties do not say.
+its completion. Through the shim the first of these calls is refused. Hudi moves the metadata table before the
+data table, each instant by a rename or by a create that may overwrite, and writes the properties when all is
+moved. Nobody else brings a name of an instant so into the layout that the properties do not say.
 """
 
 from __future__ import annotations
@@ -196,9 +191,8 @@ def is_instant(path: str) -> bool:
 def refuse_move(path: str) -> Protocol[None]:
     """Refuse to bring a name of an instant into the layout that its table, or metadata table, does not have.
 
-    For calls that only an upgrade makes of such names: a rename, or a create that may overwrite. No request
-    for other names; for these one, or three while the properties are written anew. ``ConfigError``: it would
-    be the first step of an upgrade or a downgrade.
+    By ``ConfigError``, for calls that only an upgrade makes of such names: a rename, or a create that may
+    overwrite. No request for other names; for these one, or three while the properties are written anew.
     """
     properties = (yield from _properties(path)) if is_instant(path) else None
     if properties is None or not is_left(path.rpartition("/")[0], properties):

@@ -7,14 +7,10 @@ files below table version 8 (they carry the instant of their base file).
 An upgrade or a downgrade gives completed instants other names, round the shim. An instant stays one
 completion: whoever removes a completed name of it means that one, whatever it was completed as.
 
-What is over
-------------
-What an arbiter keeps of a Hudi table's instants goes when they are over.
-
 Hudi archives an instant and removes its names. What an arbiter keeps of a removed name (an end mark, a dead
-claim, the ballots of a dead writer) says which incarnation comes next. None does once the instant is over:
-its table's ledger permits nobody to begin it again. A writer who was paused for so long, and creates the name
-all the same, goes no further with it, as where the store itself decides.
+claim, the ballots of a dead writer) says which incarnation comes next. None does once the instant is over,
+for the ledger permits nobody to begin it again: then that goes, too. A writer who was paused for so long, and
+creates the name all the same, goes no further with it, as where the store itself decides.
 
 The names of the history's files, and of the metadata table, go by the instants in them.
 """
@@ -39,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
+    from putifabsent.shim.arbiter import Sighting
     from putifabsent.shim.ledger.facts import Completion, State
-    from putifabsent.shim.listing_overlay import Sighting
     from putifabsent.shim.names import Name
     from putifabsent.shim.policy import Policy
 
@@ -65,7 +61,6 @@ class Asker:
     frees: str | None = None  # the instant that the plan in a requested rollback names, or None
 
     def fenced(self, reason: str) -> Fenced:
-        """Return the error for a step that comes too late."""
         return Fenced(errno.EPERM, reason, self.path)
 
 
@@ -202,13 +197,11 @@ def step_in(name: Name) -> Step | None:
 
 
 def is_completed(name: Name) -> bool:
-    """Whether a name is that of a completed instant."""
     step = step_in(name)
     return step is not None and step.state == "completed"
 
 
 def is_pending(name: Name) -> bool:
-    """Whether a name is that of an instant that is not completed."""
     step = step_in(name)
     return step is not None and step.state in ("requested", "inflight")
 

@@ -9,11 +9,7 @@ The salt is a function of the session, so that who knows from the ledger whose T
 To Hudi the write token of a base file is any text without an underscore; that of a log file is three numbers,
 and stays as it is. So do the metadata table's files, which share T with what the data table writes.
 
-Instants side by side
----------------------
-Instants side by side: where nothing can decide, each session keeps its own, and all are read in one order.
-
-::
+Where nothing can decide, each session keeps its own instants, and all are read in one order::
 
     .hoodie/timeline/<T>_<C>.commit             what a writer says, and others look for: the recorded name
     .hoodie/timeline/<T>_<C>.commit~<salt>      where it lies

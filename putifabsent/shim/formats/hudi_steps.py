@@ -33,7 +33,6 @@ class State(str, Enum):
 
     @property
     def rank(self) -> int:
-        """Its place in their order."""
         return list(State).index(self)
 
 

@@ -16,10 +16,8 @@ shows whose table it is: beside ``metadata/``, or, of ``iceberg/<database>/<tabl
 
 Tables with a catalog write ``<N>-<uuid>.metadata.json``: unique by itself, and left alone.
 
-Files
------
-What metadata, manifest lists and manifests say of files, once they are decoded. Addresses are absolute: of a
-table's own they begin with its ``location``. Source: the table specification, "Manifests", "Snapshots".
+In metadata, manifest lists and manifests addresses are absolute: of a table's own they begin with its
+``location``. Source: the table specification, "Manifests", "Snapshots".
 """
 
 from __future__ import annotations

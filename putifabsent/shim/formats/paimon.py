@@ -23,14 +23,9 @@ Manifests, index and data files carry UUIDs. ``LATEST`` and ``EARLIEST`` are poi
 replaced on purpose. So is ``changelog/changelog-N``: it is made from the expiring ``snapshot-N`` alone, and
 whoever repeats the expiry writes the same bytes again (``ChangelogManager.commitChangelog``).
 
-Manifests
----------
-What Paimon's manifests say of files, once they are decoded.
-
 A snapshot names manifest lists; a list names manifests; a manifest has entries that add a file or delete it.
 The base list leads to all files of the snapshot before, the delta list to what this one has changed. An index
-manifest names all index files of a snapshot; deletion vectors are some of them. An entry says of which
-partition and bucket its file is, and with the table's schema that says where the file lies.
+manifest names all index files of a snapshot; deletion vectors are some of them.
 """
 
 from __future__ import annotations
@@ -179,7 +174,6 @@ class Index(NamedTuple):
 
 
 def entry_of(record: Mapping[str, Any]) -> Entry:
-    """Return a record of a manifest."""
     file = record["_FILE"]
     lowest, highest = file.get("_MIN_SEQUENCE_NUMBER"), file.get("_MAX_SEQUENCE_NUMBER")
     return Entry(

@@ -47,10 +47,9 @@ def append(
     """Append what ``draft`` says, after all that is there.
 
     Two requests where nobody else has appended since this session last read: create, list. The draft is
-    called anew after whatever is read on the way. The creation's token makes the record its own, and is no
-    other record's: once it counts, the same call again returns the same number. ``first`` does what must be
-    done about a state before a record follows on it. None: ``draft`` wants nothing of the table's present
-    state.
+    called anew after whatever is read on the way. The creation's token is no other record's: once it counts,
+    the same call again returns the same number. ``first`` does what must be done about a state before a
+    record follows on it. None: ``draft`` wants nothing of the table's present state.
 
     ``Fenced``: the record is not valid, because of another's step. ``OutcomeUnknown``: it may have been
     appended, or may still be. ``OSError``: the store refused or did not answer, and nothing was appended.

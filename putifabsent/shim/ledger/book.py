@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed
-    from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.listing_overlay import Sighting
+    from putifabsent.shim.arbiter import Arbiter, Sighting
 
 _DIGITS = 10
 _LOOKS_AT_A_GAP = 2
@@ -147,12 +146,10 @@ class Ledger:
 
     @property
     def folder(self) -> str:
-        """Where the records lie."""
         return f"{self.name.state}/ledger"
 
     @property
     def marker_path(self) -> str:
-        """Where the marker of the present life lies."""
         return f"{self.folder}/{_MARKER}"
 
     def path(self, relative: str) -> str:
@@ -165,7 +162,6 @@ class Ledger:
 
     @property
     def bodies(self) -> str:
-        """Where the bytes of completions lie."""
         return f"{self.name.state}/bodies"
 
     def body(self, instant: str, token: str, tries: int) -> str:
@@ -178,7 +174,6 @@ class Ledger:
         return f"{self.name.state}/beats"
 
     def beat(self, turn: TurnName) -> str:
-        """Return the name of a turn's beat."""
         return f"{self.beats}/{_numbered(*turn)}"
 
     def record(self, number: int, life: str | None = None) -> Name:
@@ -193,8 +188,7 @@ class Ledger:
         """List the records of the table's present life.
 
         Where that is another than was read, all that was known is forgotten. One request; some more where the
-        marker is not the one of the last listing. ``HalfRemoved``: the ledger is there and its records are
-        not: somebody has removed the table half.
+        marker is not the one of the last listing. ``HalfRemoved``: the ledger is there, its records are not.
         """
         before = self.shown
         found, life = yield from self._present(creation)
@@ -303,7 +297,6 @@ class Ledger:
         return None if isinstance(got, Absent) else life_in(got.data, self.marker_path)
 
     def _is_removed(self, flat: set[int]) -> bool:
-        """Whether records of version 0.1.0 were read that are gone, with their table."""
         last = self.state.number
         return last > 0 and last not in flat and self.newest(flat) < last
 
@@ -477,7 +470,6 @@ def by_life(names: Iterable[str]) -> dict[str, set[int]]:
 
 
 def is_marker(path: str) -> bool:
-    """Whether a ledger's object is the marker of its life."""
     return path.endswith(f"/{_MARKER}")
 
 

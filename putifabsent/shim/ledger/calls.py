@@ -3,14 +3,9 @@
 A rule is a pure function from a state to what is to be done. It is called again after everything that is read
 or appended, until it wants no record more.
 
-Listings
---------
-What a listing shows of a table that has a ledger.
-
-Plain names, and what is decided and not published yet, without what is undone and not removed yet.
-
-Read the ledger first, then list the plain names. Completions are published in their order, and only the last
-one of a state can be unpublished: so who does it in this order sees no completion without those before it.
+A listing shows plain names, and what is decided and not published yet, without what is undone and not removed
+yet. Read the ledger first, then list the plain names: completions are published in their order, and only the
+last one of a state can be unpublished, so nobody sees a completion without those before it.
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -30,8 +26,6 @@ from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from putifabsent.backends.base import Created, Creation
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger

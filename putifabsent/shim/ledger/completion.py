@@ -43,9 +43,8 @@ def complete(
     """Commit an instant: bring its completed name into being, at most once for all of its names.
 
     Five requests in four round trips, where this session has published the completion before: the body and a
-    look at the plain name, the record, the listing, the copy. The creation's token decides "was it me?", now
-    and in :func:`resolve`. ``turn`` is the one in which this is done; more bytes than ``largest_publish`` the
-    store can't copy.
+    look at the plain name, the record, the listing, the copy. ``turn`` is the one in which this is done; more
+    bytes than ``largest_publish`` the store can't copy.
 
     ``Fenced``: the instant was taken over or freed, or the turn was broken. ``NameTaken``: another creation
     has completed the instant. ``OutcomeUnknown``: it may be completed, or may still be; or it is, and can't

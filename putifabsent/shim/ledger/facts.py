@@ -131,7 +131,6 @@ class State:
 
     @property
     def turn_name(self) -> TurnName | None:
-        """Which turn is held; None: none is."""
         return None if self.turn is None else TurnName(self.life, self.turn.number)
 
     @property

@@ -2,12 +2,9 @@
 
 Records behind the newest checkpoint, lowest number first, and records of lives that are over. Also those of
 which only an arbiter knows: their writers died before anything was shown of them, or they went with a table
-that was removed round the shim.
-
-A number that is free again may be won by somebody who comes too late. What is above tells him so, as long as
-the newest checkpoint is there: that one stays, always.
-
-The records of version 0.1.0 stay, too: behind them a session of that version would begin anew.
+that was removed round the shim. A number that is free again may be won by somebody who comes too late: the
+newest checkpoint, which tells him so, stays always. So do the records of version 0.1.0: behind them a session
+of that version would begin anew.
 
 Bodies of instants that are over. Their key tells the instant, for nothing else about a body tells whether its
 writer was killed or is paused, for however long, before its COMPLETE. An instant that is over is never opened

@@ -1,27 +1,7 @@
 """The records of a ledger: each says when it is valid, and what it means, side by side.
 
-==============  ====================================================================================
-record          what it says
-==============  ====================================================================================
-``OPEN``        the instant belongs to this session; what it rolls back belongs to nobody any more
-``TAKE``        the instant belongs to this session now
-``COMPLETE``    the commit
-``FREE``        the instant belongs to nobody: a rollback begins
-``UNDO``        the commit is none any more
-``TURN``        this thread of this session has the table's turn
-``RELEASE``     it has given the turn back
-``BREAK``       somebody has watched the turn longer than its lease, without a beat
-``CHECKPOINT``  all that the records before come to, at fixed numbers
-``MOVE``        the records of version 0.1.0 end here, and go on in a life
-==============  ====================================================================================
-
 Every one of them has a session (one process's life of a writer) and the token of the creation that wrote it.
-
-Form
-----
-How a record is written: one JSON object, which says who may read it.
-
-::
+It is written as one JSON object, which says who may read it::
 
     {"format": 3, "reader": 3, "lane": "…", "kind": "TAKE", "instant": "20260101120000000", "session": "…",
      "token": "…"}
@@ -188,13 +168,17 @@ class Undo(_OfInstant):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class _OfTurn:
+    number: int  # a turn is called after its own record
+    session: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(_OfTurn):
     """Taking the lock."""
 
     KIND: ClassVar[str] = "TURN"
-    number: int  # its own: turns are called after their records
-    session: str
-    token: str
     thread: str  # which of its session's threads has it
     lease: float  # seconds without a beat after which others may break it
 
@@ -210,13 +194,10 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Release(_OfTurn):
     """Giving the lock back."""
 
     KIND: ClassVar[str] = "RELEASE"
-    number: int
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where this turn is held, by this session."""
@@ -230,13 +211,10 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Break(_OfTurn):
     """Ending the turn of somebody who has shown no life for longer than its lease."""
 
     KIND: ClassVar[str] = "BREAK"
-    number: int
-    session: str
-    token: str
 
     def why_not(self, state: State) -> str | None:
         """Valid where this turn is held; that its holder is dead, the breaker has watched."""
@@ -360,12 +338,10 @@ class Line(NamedTuple):
 
 
 def encode(record: Record, lane: str = "") -> bytes:
-    """Return the bytes of a record that a lane appends."""
     return _bytes(lane=lane, kind=record.KIND, **_fields_of(record))
 
 
 def marker_of(state: State) -> bytes:
-    """Return the bytes of the marker of a life that begins with this state."""
     return _bytes(kind=_LIFE, state=state)
 
 

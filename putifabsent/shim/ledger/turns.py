@@ -6,9 +6,6 @@ keeps others from breaking the turn of somebody who lives.
 
 Records name a turn by its number; whoever holds or watches one also keeps the life in which it was taken. The
 next life of the table may have a turn of the same number, held by another thread of the same session.
-
-Who wants to break a turn has watched it, by its own clock alone: first seen, then looked at again later than
-the lease, and no beat was new.
 """
 
 from __future__ import annotations
