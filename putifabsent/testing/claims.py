@@ -30,6 +30,7 @@ from putifabsent.testing.asking import (
     Registry,
     all_pages,
     answered,
+    cancelled,
     first_claim,
     forked,
     required,
@@ -287,18 +288,10 @@ class ClaimsTests(InBothColours):
 
     def test_a_cancelled_write_is_whole_or_absent(self, claims: Claims, place: str) -> None:
         """It can be sent again, whenever the cancellation came."""
-
-        async def cancelled(identity: str, claim: Claim, turns: int) -> None:
-            task = asyncio.ensure_future(claims.write_async(identity, claim, None))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
         for turns in range(8):
             identity = f"{place}/{turns}"
             claim = first_claim(identity)
-            asyncio.run(cancelled(identity, claim, turns))
+            asyncio.run(cancelled(claims.write_async(identity, claim, None), turns))
             assert claims.write(identity, claim, None) in (Claimed(), NotAsExpected(claim))
             assert claims.read(identity) == FoundClaim(claim)
 
