@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import FileSelector, FSSpecHandler, PyFileSystem
 
-from putifabsent.fsspec_plugin.bulk import ascending, place_of
+from putifabsent.fsspec_plugin.many import ascending, place_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.protocols import guarded
 

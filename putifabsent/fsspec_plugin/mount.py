@@ -28,8 +28,8 @@ from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.probe import BESIDE, NEEDED, Verdict
 from putifabsent.fsspec_plugin import stores
-from putifabsent.fsspec_plugin.bulk import join
 from putifabsent.fsspec_plugin.instances import lender, remember
+from putifabsent.fsspec_plugin.many import join
 from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together

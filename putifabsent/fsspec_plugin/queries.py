@@ -16,8 +16,8 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.base import STATE_FOLDER
-from putifabsent.fsspec_plugin.bulk import waited_for
 from putifabsent.fsspec_plugin.delegation import in_both_colours, refuse_signed_write
+from putifabsent.fsspec_plugin.many import waited_for
 from putifabsent.fsspec_plugin.paths import each_of, hide, is_state
 from putifabsent.fsspec_plugin.steps import Call, Either, Steps
 

@@ -142,8 +142,7 @@ class Reads:
     def _seek_again(self, path: str, before: Located | None) -> Steps[Located | None]:
         """Look once more for what was not where it should be; None: that it is not there is certain."""
         if before is not None and self._mount.arbiter is not None:
-            located = yield from self.seek(path, helps=True)
-            return located
+            return (yield from self.seek(path, helps=True))
         full = self._mount.paths.full(path)
         if "/" not in full.strip("/") or is_state(full) or self._mount.paths.is_a_version(path):
             return None

@@ -60,9 +60,8 @@ class Begins(NamedTuple):
     # Whether it is a clustering, whose plan may be of any file group; else it is a commit.
     clusters: bool = False
     commits: int = 0  # clusterings are planned after so many commits
-    inserts: bool = (
-        False  # whether it is a commit that only inserts rows, so that it can't write over anybody's
-    )
+    # Whether it is a commit that only inserts rows, so that it can't write over anybody's.
+    inserts: bool = False
 
 
 class Tower:

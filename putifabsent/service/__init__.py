@@ -3,15 +3,6 @@
 It holds no state of its own: everything that is decided lies in the store, or with the arbiter. It may be
 killed at any time, and many of them may run; whoever hears no answer asks the next one what has become of the
 call (:class:`~putifabsent.service.wire.Resolve`).
-
-===========================  ======================================================
-``wire``                     calls, answers, errors
-``mounts``                   which addresses it answers for, and for whom it works
-``calls``                    what each call does
-``app``                      HTTP: the secret, the limits, the routes, the metrics; a server's life
-``connections``              who has not shown the secret yet
-``settings``                 its settings
-===========================  ======================================================
 """
 
 from putifabsent.service.app import listening, serve

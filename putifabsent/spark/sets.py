@@ -21,8 +21,6 @@ from putifabsent.errors import ConfigError, Fenced, Holder, NameTaken
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["CARRY", "FILES", "SETS", "Batch", "File", "Offer", "Record", "State"]
-
 SETS, FILES = "_sets", "_files"
 CARRY = 64  # every so many records, one carries all that stands before it: nobody reads a long history
 _FORMAT = 1

@@ -48,11 +48,9 @@ class SetSource(api.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what stands in ``format(...)``."""
         return "putifabsent"
 
     def schema(self) -> StructType:
-        """Return the schema of all that can be read."""
         from pyspark.sql.types import StructType
 
         place = self._place()
@@ -143,16 +141,13 @@ class SetWriter(api.DataSourceArrowWriter):
         self._offer = offer
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows."""
         return _write(self._place, iterator)
 
     def commit(self, messages: Sequence[Written | None]) -> None:
-        """Commit what all tasks have written."""
         dataset = _open(self._place)
         dataset.commit(replace(self._offer, writer=dataset.fs.writer, files=_files(messages)))
 
     def abort(self, messages: Sequence[Written | None]) -> None:
-        """Remove what was written, where it certainly was not committed."""
         _abort(self._place, messages)
 
 
@@ -165,7 +160,6 @@ class SetStreamWriter(_StreamWriter):  # type: ignore[misc,valid-type]
         self._stream = stream
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """Write a task's rows."""
         arrow = _StreamWriter is not api.DataSourceStreamWriter
         return _write(self._place, iterator if arrow else _converted(iterator, self._schema))
 
@@ -182,7 +176,6 @@ class SetStreamWriter(_StreamWriter):  # type: ignore[misc,valid-type]
         dataset.commit(Offer(str(uuid.uuid4()), dataset.fs.writer, _plain(self._schema), files, None, batch))
 
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
-        """Remove what was written, where it certainly was not committed."""
         _abort(self._place, messages)
 
 
@@ -226,7 +219,6 @@ class SetReader(_Reading, api.DataSourceReader):
     """Reads all sets that stood when the query was planned."""
 
     def partitions(self) -> list[Part]:
-        """Return a part a file."""
         state = _open(self._place).state()
         if state.schema is not None:
             self._check(state.schema)
@@ -251,13 +243,11 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
         return {"set": max(0, replaced - 1), "overwrite": replaced}
 
     def latestOffset(self) -> dict[str, Any]:
-        """Return where the records end now."""
         state, newest = self._dataset.state(), self._dataset.newest
         token = {} if newest is None else {"token": newest.offer.token}
         return {"set": state.last, "overwrite": state.replaced, **token}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:
-        """Return a part a file."""
         if end["set"] < start["set"] or not self._is_as_read(start):
             raise Fenced(
                 f"{self._place.url} was removed and made again, and is not what this stream has read of it: "

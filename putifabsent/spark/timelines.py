@@ -82,11 +82,9 @@ class TimelineSource(api.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what stands in ``format(...)``."""
         return "putifabsent-timeline"
 
     def schema(self) -> StructType:
-        """Return the columns of the table's format."""
         return _schema(self._timeline(self._place()), Query.of(self.options))
 
     def reader(self, schema: StructType) -> TimelineReader:
@@ -130,7 +128,6 @@ class TimelineReader(api.DataSourceReader):
         return [Share((first, problems)), *(Share((part, None)) for part in rest)]
 
     def read(self, partition: api.InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a share, in Spark's types."""
         import pyarrow as pa
 
         schema = arrow_schema(self._schema)

@@ -11,18 +11,18 @@ import signal
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import pytest
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.base import Created, Creation, Exists, Found, Got, Holder, Staged, Store, Written
+from putifabsent.backends.base import Created, Creation, Found, Got, Holder, Staged, Store, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock, TryAgain
-from putifabsent.shim.requests import Complete, Create, Discard, Head, Request, Stage, perform, perform_async
-from putifabsent.testing.races import Attempt, creation_of
+from putifabsent.shim.requests import Create, Head, Request, Stage, perform, perform_async
+from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
     from putifabsent.backends.counters import Counter
@@ -136,36 +136,19 @@ def staged(ask: Ask, name: str, body: bytes, creation: Creation | None = None) -
     return outcome
 
 
-def creating(ask: Ask, name: str, body: bytes) -> Attempt:
-    """Be a contender of a race: one create decides."""
-    request = Create(name, InMemory(body), creation_of(name))
-    return lambda: won(name, ask(request))
-
-
-def completing(ask: Ask, name: str, body: bytes) -> Attempt:
-    """Be a contender of a race: a completion decides."""
-    upload = staged(ask, name, body)
-
-    def complete() -> None:
-        outcome = ask(Complete(upload))
-        if isinstance(outcome, Exists):
-            ask(Discard(upload))
-        won(name, outcome)
-
-    return complete
-
-
-def won(name: str, outcome: Any) -> None:
-    """Tell a race what an outcome means: anything but a win and a loss is an error."""
-    if isinstance(outcome, Exists):
-        raise FileExistsError(name)
-    assert isinstance(outcome, Created), outcome
-
-
 def created_and_held(ask: Ask, name: str) -> bool:
     """Whether a creation succeeds, and is found."""
     creation = created(ask, name)
     return held(ask, name).token == creation.token
+
+
+async def cancelled(work: Awaitable[object], turns: int) -> None:
+    """Begin something, and cancel it after so many turns of its loop."""
+    task = asyncio.ensure_future(work)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 # --- registries

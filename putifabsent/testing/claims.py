@@ -30,6 +30,7 @@ from putifabsent.testing.asking import (
     Registry,
     all_pages,
     answered,
+    cancelled,
     first_claim,
     forked,
     required,
@@ -272,9 +273,7 @@ class ClaimsTests(InBothColours):
         """64 of them, released together at each name; all others get the winner."""
         for number in range(5):
             identity = f"{place}/{number}"
-            mine = [first_claim(identity) for _ in range(64)]
-            outcomes = together(64, partial(_claims, claims, identity, mine, None))
-            _one_won(outcomes, claims.read(identity))
+            _one_wins(claims, identity, [first_claim(identity) for _ in range(64)], None)
 
     def test_of_many_successors_one_claims_the_next_incarnation(self, claims: Claims, place: str) -> None:
         """All of them have seen the same dead one."""
@@ -282,23 +281,14 @@ class ClaimsTests(InBothColours):
         dead = replace(first_claim(identity), live=False)
         claims.write(identity, dead, None)
         mine = [replace(first_claim(identity), incarnation=2) for _ in range(64)]
-        outcomes = together(64, partial(_claims, claims, identity, mine, dead))
-        _one_won(outcomes, claims.read(identity))
+        _one_wins(claims, identity, mine, dead)
 
     def test_a_cancelled_write_is_whole_or_absent(self, claims: Claims, place: str) -> None:
         """It can be sent again, whenever the cancellation came."""
-
-        async def cancelled(identity: str, claim: Claim, turns: int) -> None:
-            task = asyncio.ensure_future(claims.write_async(identity, claim, None))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
         for turns in range(8):
             identity = f"{place}/{turns}"
             claim = first_claim(identity)
-            asyncio.run(cancelled(identity, claim, turns))
+            asyncio.run(cancelled(claims.write_async(identity, claim, None), turns))
             assert claims.write(identity, claim, None) in (Claimed(), NotAsExpected(claim))
             assert claims.read(identity) == FoundClaim(claim)
 
@@ -365,18 +355,16 @@ class LostClaimTests(LosesAnswers):
                 assert isinstance(outcome, TryAgain), outcome
 
 
-def _claims(
-    claims: Claims, identity: str, mine: list[Claim], expected: Claim | None, number: int
-) -> tuple[Claim, object]:
-    return mine[number], answered(lambda: claims.write(identity, mine[number], expected))
+def _one_wins(claims: Claims, identity: str, mine: list[Claim], expected: Claim | None) -> None:
+    def write(number: int) -> tuple[Claim, object]:
+        return mine[number], answered(lambda: claims.write(identity, mine[number], expected))
 
-
-def _one_won(outcomes: list[tuple[Claim, object]], found: object) -> None:
+    outcomes = together(len(mine), write)
     winners = [claim for claim, outcome in outcomes if outcome == Claimed()]
     assert len(winners) == 1, f"{len(winners)} winners"
     others = [outcome for claim, outcome in outcomes if claim not in winners]
     assert others == [NotAsExpected(winners[0])] * (len(outcomes) - 1)
-    assert found == FoundClaim(winners[0])
+    assert claims.read(identity) == FoundClaim(winners[0])
 
 
 def _claims_and_reads(ask: Registry, identity: str) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Found, Holder
 from putifabsent.errors import NameTaken, OutcomeUnknown
+from putifabsent.shim.drive import walk
 from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:
@@ -151,23 +152,20 @@ class LinearName:
         return clear and (self.hidden if final.holder is None else self.shown)
 
     def _read(self, world: World, state: Any) -> _Final:
-        protocol = self.reader()
         pauses = 0
+
+        def perform(request: Any) -> Any:
+            nonlocal state, pauses
+            if isinstance(request, Pause):
+                pauses += 1
+                return pauses < _PATIENCE
+            if isinstance(request, Both):
+                return perform(request.first), perform(request.second)
+            state, outcome = world.apply(state, request)
+            return outcome
+
         try:
-            request = next(protocol)
-            while True:
-                if isinstance(request, Pause):
-                    pauses += 1
-                    outcome: Any = pauses < _PATIENCE
-                elif isinstance(request, Both):
-                    state, first = world.apply(state, request.first)
-                    state, second = world.apply(state, request.second)
-                    outcome = first, second
-                else:
-                    state, outcome = world.apply(state, request)
-                request = protocol.send(outcome)
-        except StopIteration as end:
-            result = end.value
+            result = walk(self.reader(), perform)
         except Exception as error:  # noqa: BLE001 - a reader that can't read is a finding
             return _Final(None, None, f"a reader without any trouble fails: {error!r}")
         things = dict(state)

@@ -27,8 +27,8 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Publish, Put
-from putifabsent.testing.asking import Around, Ask, created, held, together, won
-from putifabsent.testing.races import creation_of, race
+from putifabsent.testing.asking import Around, Ask, created, held, together
+from putifabsent.testing.races import creation_of, race, tell
 from putifabsent.testing.stores import BODIES
 
 
@@ -286,7 +286,7 @@ class ConditionalCopyTests:
             creation = creation_of(name)
             source = f"{folder}/sources/{creation.token}"
             around.write(source, body)
-            return lambda: won(name, ask(Copy(source, name, creation)))
+            return lambda: tell(name, ask(Copy(source, name, creation)))
 
         done = race(lambda: copying, names, threads=32)
         assert done.problems(around.read) == []

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from putifabsent.backends.base import (
     STATE_FOLDER,
-    CompleteOutcome,
     Created,
     Creation,
     Exists,
@@ -34,6 +33,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
+from putifabsent.shim.requests import Complete, Create, Discard, Request, Stage, perform
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -45,6 +45,9 @@ Attempt: TypeAlias = Callable[[], None]
 
 Contender: TypeAlias = Callable[[str, bytes], Attempt]
 """Prepares one creation of a name from these bytes, and returns what is left to do."""
+
+Ask: TypeAlias = Callable[[Request], Any]
+"""Has a store perform a request, and returns the outcome."""
 
 _GRACE = 10
 _SENDS = 20
@@ -318,11 +321,16 @@ def through_store(store: Store, operation: StoreOperation = "create") -> Contend
 
     What decides is one create, the completion of a staged upload, or by turns one and the other.
     """
+    return through_requests(lambda request: perform(request, store), operation)
+
+
+def through_requests(ask: Ask, operation: StoreOperation) -> Contender:
+    """:func:`through_store`, for a store that is asked in this way."""
     if operation == "mixed":
         turns = cycle((_creates, _completes))
         # `next` on a cycle is one step, whatever threads there are.
-        return lambda name, data: next(turns)(store, name, data)
-    return partial({"create": _creates, "complete": _completes}[operation], store)
+        return lambda name, data: next(turns)(ask, name, data)
+    return partial({"create": _creates, "complete": _completes}[operation], ask)
 
 
 def through_made_store(make: Callable[[], Store], operation: StoreOperation = "create") -> Contender:
@@ -338,24 +346,24 @@ def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create
     return partial({"create": _pipes, "rename": _renames}[operation], fs)
 
 
-def _creates(store: Store, name: str, data: bytes) -> Attempt:
-    body, creation = InMemory(data), creation_of(name)
+def _creates(ask: Ask, name: str, data: bytes) -> Attempt:
+    request = Create(name, InMemory(data), creation_of(name))
 
     def attempt() -> None:
         for _ in range(_SENDS):
-            outcome = store.create(name, body, creation)
+            outcome = ask(request)
             if not isinstance(outcome, TryAgain):
                 break
-        _tell(name, outcome)
+        tell(name, outcome)
 
     return attempt
 
 
-def _completes(store: Store, name: str, data: bytes) -> Attempt:
-    body, creation = InMemory(data), creation_of(name)
+def _completes(ask: Ask, name: str, data: bytes) -> Attempt:
+    request = Stage(name, InMemory(data), creation_of(name))
 
     def stage() -> Staged:
-        staged = store.stage(name, body, creation)
+        staged = ask(request)
         return staged if isinstance(staged, Staged) else _fail(name, staged)
 
     first = stage()
@@ -363,13 +371,13 @@ def _completes(store: Store, name: str, data: bytes) -> Attempt:
     def attempt() -> None:
         staged = first
         for _ in range(_SENDS):
-            outcome = store.complete(staged)
+            outcome = ask(Complete(staged))
             if not isinstance(outcome, Created):
-                store.discard(staged)
+                ask(Discard(staged))
             if not isinstance(outcome, TryAgain):
                 break
             staged = stage()
-        _tell(name, outcome)
+        tell(name, outcome)
 
     return attempt
 
@@ -392,7 +400,8 @@ def _renames(fs: Any, name: str, data: bytes) -> Attempt:
     return attempt
 
 
-def _tell(name: str, outcome: CompleteOutcome) -> None:
+def tell(name: str, outcome: object) -> None:
+    """Tell a race what an outcome means: anything but a win and a loss is an error."""
     if isinstance(outcome, Exists):
         raise FileExistsError(name)
     if not isinstance(outcome, Created):

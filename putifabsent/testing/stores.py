@@ -5,13 +5,11 @@ They test what ``putifabsent.backends.base`` promises.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from itertools import cycle
 from typing import ClassVar, Literal, TypeAlias
 
 import pytest
@@ -60,17 +58,16 @@ from putifabsent.testing.asking import (
     InBothColours,
     LosesAnswers,
     ThroughTheStore,
-    completing,
+    cancelled,
     created,
     created_and_held,
-    creating,
     forked,
     held,
     required,
     staged,
 )
 from putifabsent.testing.deaths import Will, doomed
-from putifabsent.testing.races import creation_of, race, through_made_store
+from putifabsent.testing.races import creation_of, race, through_made_store, through_requests
 
 BODIES = {"empty": b"", "text": "täxt\r\n".encode(), "binary": bytes(range(256))}
 _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
@@ -375,27 +372,18 @@ class StoreTests:
 
     def test_of_many_threads_one_creates_each_name(self, ask: Ask, around: Around, folder: str) -> None:
         """32 of them, released together at each name; half of them complete uploads."""
-        turns = cycle((creating, completing))
         names = [f"{folder}/{number}" for number in range(5)]
-        done = race(lambda: lambda name, body: next(turns)(ask, name, body), names, threads=32)
+        done = race(partial(through_requests, ask, "mixed"), names, threads=32)
         assert done.problems(around.read) == []
         assert done.errors == ()
 
     def test_a_cancelled_creation_is_whole_or_absent(self, store: Store, around: Around, folder: str) -> None:
         """It can be sent again, and is created once, whenever the cancellation came."""
-
-        async def cancelled(name: str, creation: Creation, turns: int) -> None:
-            task = asyncio.ensure_future(store.create_async(name, InMemory(b"mine"), creation))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
         ask = Ask(store, "async")
         for turns in range(8):
             name = f"{folder}/{turns}"
             creation = creation_of(name)
-            sync(get_loop(), cancelled, name, creation, turns)
+            sync(get_loop(), cancelled, store.create_async(name, InMemory(b"mine"), creation), turns)
             assert isinstance(ask(Create(name, InMemory(b"mine"), creation)), (Created, Exists))
             assert held(ask, name).token == creation.token
             assert around.read(name) == b"mine"

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.backends import body, streaming_upload
-from putifabsent.fsspec_plugin.bulk import together
+from putifabsent.fsspec_plugin.many import together
 from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
 from tests.stub import Fault, FaultStub, Op
 
