@@ -34,8 +34,11 @@ from putifabsent.backends.probe_cache import NEEDED, recall
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
+from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.names import states_at
 from putifabsent.shim.probe_policy import needs_probe
 from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
+from putifabsent.upkeep.tables import terms_with
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
@@ -168,7 +171,9 @@ def _store(url: str, options: Mapping[str, Any]) -> Iterator[Check]:
         do = "Correct the credentials or the options (-o)."
         yield Check("store", Verdict.WRONG, sentence_of(error), do)
         return
+    others: Check | None = None
     if endpoint is None:
+        others = _others(fs, path)
         yield _disk(path) if kind == "local" else Check("store", Verdict.OK, f"{kind}: this process's own")
     else:
         yield (credentials := _credentials(kind, fs.fs))
@@ -181,7 +186,8 @@ def _store(url: str, options: Mapping[str, Any]) -> Iterator[Check]:
             if kind == "s3":
                 yield _region(fs.fs, bucket, answer)
             yield _bucket(fs, path, bucket)
-    yield _who_decides(fs, url, path, kind, endpoint)
+            others = _others(fs, path)
+    yield others or _who_decides(fs, url, path, kind, endpoint)
 
 
 def _disk(path: str) -> Check:
@@ -297,6 +303,18 @@ def _bucket(fs: GuardedFileSystem, path: str, bucket: str) -> Check:
     why = sentence_of(outcome.error if isinstance(outcome, Refused) else outcome.cause)
     do = "Grant the right to list it (s3:ListBucket): without, a lost answer can't be settled."
     return Check("bucket", Verdict.WRONG, f"{bucket} can't be listed: {why}", do)
+
+
+def _others(fs: GuardedFileSystem, path: str) -> Check | None:
+    """Say that other mounts of the table let another arbiter decide, if they do."""
+    try:
+        for state in states_at(path.rstrip("/")):
+            fs.perform(look_for_others(state, terms_with(fs, state)))
+    except ConfigError as error:
+        return Check("arbiter", Verdict.WRONG, str(error))
+    except OSError:
+        pass  # a store that does not answer has a check of its own
+    return None
 
 
 def _who_decides(fs: GuardedFileSystem, url: str, path: str, kind: str, endpoint: str | None) -> Check:

@@ -70,7 +70,7 @@ def _wait_for_eof() -> None:
 
 def spark_conf(
     schemes: Annotated[
-        list[str], typer.Argument(metavar="SCHEME...", help="Schemes to guard: s3a, gs, file.")
+        list[str], typer.Argument(metavar="SCHEME...", help="Schemes to guard: s3a, gs, abfss, file.")
     ],
     address: Annotated[str, _ADDRESS],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from putifabsent.backends.base import Absent, Created, Creation, Found, Refused
 from putifabsent.backends.local_files import obstacle
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
-from putifabsent.errors import Holder, NameTaken
+from putifabsent.errors import Holder, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.hudi import Hudi, rules_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
 from putifabsent.fsspec_plugin.mount import Mount, new_token
@@ -253,6 +253,12 @@ class Guard:
     def resolving(self, path: str, token: str) -> Steps[Holder | None]:
         name = yield from self.known_as(self.mount.paths.full(path))
         creation, arbiter = Creation(token, self.mount.writer, name.state), self.mount.arbiter
+        # What another arbiter has decided may not be shown yet: "not there" would be taken for a loss.
+        try:
+            yield from self.mount.looking([name.state], once=True)
+        except OSError as error:
+            reason = f"who decides about its table can't be looked up: {error}"
+            raise OutcomeUnknown(name.path, token, reason) from error
 
         def by_name() -> Protocol[Holder | None]:
             return native.resolve(name, token) if arbiter is None else arbiter.resolve(name, creation)

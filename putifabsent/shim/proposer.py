@@ -185,7 +185,7 @@ class Voter:
             return False
         was = marked(seen.holder.token)
         if was is None:
-            raise self.unknown("it was decided, and something that went round the shim is in its place")
+            raise self.unknown("it was decided, and another tool has written the name: move that file away")
         if was[0] < incarnation:
             yield from self.remove(name, seen.holder.version)
         # A later incarnation's: this one has ended, and nobody wants it published any more.

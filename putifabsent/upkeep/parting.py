@@ -214,8 +214,8 @@ def _refuse_earlier(table: Table, to: GuardedFileSystem) -> None:
         do = "name another one, which has never heard of it (`putifabsent init`)"
         raise ConfigError(f"the new registry knows names in {table.root} from before: {do}")
     if arbiter.keys != getattr(table.fs.decider, "keys", None) and table.folders(arbiter.keys):
-        do = "`putifabsent drop` that first, mounted with it"
-        raise ConfigError(f"the new arbiter has kept something in {table.root} from before: {do}")
+        do = "if it decides there now, nothing is to be moved; else `putifabsent drop` that, mounted with it"
+        raise ConfigError(f"the new arbiter keeps something in {table.root} already: {do}")
 
 
 def _differ(table: Table, to: GuardedFileSystem) -> bool:

@@ -15,6 +15,7 @@ from importlib.metadata import requires, version
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
 from typer.testing import CliRunner
 
@@ -247,6 +248,14 @@ def test_a_disk_is_looked_at_and_not_written_to(tmp_path: Path) -> None:
 
 
 # --- Spark
+
+
+def test_a_table_whose_other_mounts_name_another_arbiter_is_wrong(tmp_path: Path) -> None:
+    fsspec.filesystem("piafile", arbiter="ballot").pipe_file(f"{tmp_path}/name", b"mine", mode="create")
+    check = _of("arbiter", examine(str(tmp_path)))
+    assert check.verdict is WRONG
+    assert "another mount of the table ballot" in check.found
+    assert _of("arbiter", examine(str(tmp_path), arbiter="ballot")).verdict is OK
 
 
 def test_an_adapter_of_another_version_is_noticed(tmp_path: Path, jar: Path) -> None:

@@ -225,7 +225,7 @@ def test_on_a_disk_what_is_not_the_ledger_s_does_not_make_way() -> None:
     run = Run(ONE, republishes=False)
     path = completed_name("1")
     run.fails("publish timeline/1_19.commit", None, first=lambda: run.put(path, "somebody"))
-    with pytest.raises(OutcomeUnknown, match="went round the shim"):
+    with pytest.raises(OutcomeUnknown, match="move that file away"):
         run.completes(run.session("A"), "1", "c")
 
 

@@ -269,6 +269,6 @@ def _make_way(ledger: Ledger, path: str, seen: Found) -> Protocol[OSError | None
     """Remove what was undone from a plain name, on a store that can't overwrite; return why that can't be."""
     was = ledger.state.completions.get(seen.holder.token or "")
     if was is None or not was.undone:
-        return OSError(errno.EBUSY, "something that went round the shim is in its place", path)
+        return OSError(errno.EBUSY, "another tool has written the name: move that file away", path)
     yield from removed(path, seen.holder.version)
     return None
