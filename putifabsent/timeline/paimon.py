@@ -93,10 +93,10 @@ class PaimonTimeline(Timeline[Snapshot]):
         """Return all that the snapshot's file says."""
         return Details(None, Content("", record.content))
 
-    def schemas(self) -> dict[int, bytes]:
-        """Return the schemas that are there, by their numbers."""
+    def schemas(self) -> dict[int, tuple[str, bytes]]:
+        """Return the files of schemas that are there, and what they hold, by their numbers."""
         paths = self._numbered("schema")
-        return {paths[path]: written for path, written in read(self.fs, list(paths))}
+        return {paths[path]: (path, written) for path, written in read(self.fs, list(paths))}
 
     def tags(self, problems: Problems | None = None) -> dict[str, Snapshot]:
         """Return the snapshots that tags keep, by the names of these; the oldest one first."""
