@@ -65,7 +65,7 @@ def demo(
     """Race writers on a Paimon table, as pypaimon is, and through putifabsent.
 
     Counts the commits that were acknowledged, and those of them that can be read afterwards. It exits with
-    1 if one was lost, or is there twice, through putifabsent; with 4 if none was acknowledged there, or if
+    1 if one was lost, or is there twice, through putifabsent; with 4 if none was acknowledged there, or
     writers died or hung.
     """
     with answering(as_json=as_json) as screen:
