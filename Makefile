@@ -29,7 +29,7 @@ CLASSES := .venv-spark35/classes.jsa .venv-spark4/classes.jsa
 # JVMs of tests live for seconds. What the second compiler takes from two cores it doesn't give back; and what
 # each would load anew is in an archive, where tests take longer than that does.
 QUICK := -Xlog:disable -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
-quickly = SHORT=$(SHORT) JDK_JAVA_OPTIONS="$(QUICK) -XX:SharedArchiveFile=$(CURDIR)/$(1)/classes.jsa" $(1)/bin/python
+quickly = SHORT=$(SHORT) JDK_JAVA_OPTIONS="$(QUICK) \"-XX:SharedArchiveFile=$(CURDIR)/$(1)/classes.jsa\"" $(1)/bin/python
 JAR := putifabsent/spark/putifabsent-hadoop.jar
 # What unmodified writers on PySpark 3.5 and on 4.1 need, and what tests of PySpark 4 do.
 SPARK_JARS := tools/spark/target/jars/.stamp

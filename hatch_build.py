@@ -25,9 +25,9 @@ class AdapterHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Run before anything is collected; an editable installation has the checkout's own jar, if any."""
-        del build_data
         if version == "editable" or os.environ.get(_WITHOUT) == "1":
             return
+        build_data["artifacts"].append(f"/{_JAR}")  # git ignores it, and so would the package
         root = Path(self.root)
         jar, adapter = root / _JAR, root / "hadoop"
         sources = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -42,3 +43,19 @@ def test_scripts_of_the_documentation_that_did_not_come_are_asked_for_again(tmp_
             [make, ".cache/docs_scripts/.stamp"], cwd=tmp_path, check=False, capture_output=True, timeout=60
         )
     assert (tmp_path / "asked").read_text().split() == ["asked"] * 2
+
+
+def test_a_folder_with_blanks_is_one_option_of_the_jvm(tmp_path: Path) -> None:
+    checkout = tmp_path / "a check out"
+    _program(checkout / ".venv-spark35/bin/python", 'echo "$JDK_JAVA_OPTIONS"')
+    shutil.copy(ROOT / "Makefile", checkout)
+    done = subprocess.run(
+        [shutil.which("make") or "", "-s", "spark-older"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # The launcher of Java reads this variable as a shell does its words.
+    options = shlex.split(done.stdout.strip())
+    assert options[-1] == f"-XX:SharedArchiveFile={checkout}/.venv-spark35/classes.jsa"

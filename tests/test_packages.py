@@ -85,6 +85,13 @@ def test_who_wants_no_spark_gets_a_wheel_without_a_jdk(checkout: Path) -> None:
     assert "putifabsent/__init__.py" in wheel
 
 
+def test_who_wants_no_spark_gets_no_jar_that_lies_there(checkout: Path) -> None:
+    (checkout / JAR).write_bytes(b"an old jar")
+    done = build(checkout, "wheel", PUTIFABSENT_WITHOUT_JAR="1")
+    assert done.returncode == 0, done.stderr
+    assert JAR not in wheel_in(checkout)
+
+
 @pytest.mark.spark
 @pytest.mark.formats
 def test_a_checkout_builds_the_jar_that_its_wheel_has_the_same_each_time(checkout: Path) -> None:

@@ -15,6 +15,7 @@ __all__ = ["JAR", "ROOT", "build", "clone", "install"]
 ROOT = Path(__file__).parents[1]
 JAR = "putifabsent/spark/putifabsent-hadoop.jar"
 _FILES = (
+    ".gitignore",
     "LICENSE",
     "NOTICE",
     "README.md",

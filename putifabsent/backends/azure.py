@@ -49,6 +49,7 @@ from putifabsent.backends.object_store import (
     are_texts,
     bad_key,
     deleting,
+    own_metadata,
     reading,
     unconditional,
 )
@@ -119,7 +120,11 @@ class AzureStore(Store):
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
-        return Found(Holder(*marks, found.last_modified, found.size or 0, found.etag))
+        holder = Holder(*marks, found.last_modified, found.size or 0, found.etag)
+        # Of its digest a copy makes its own.
+        found.content_settings.content_md5 = None
+        kept = {"content_settings": found.content_settings, "metadata": own_metadata(metadata)}
+        return Found(holder, properties=kept)
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the blob's properties."""

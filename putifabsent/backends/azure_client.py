@@ -161,13 +161,32 @@ class _OnLoop:
         return token
 
 
+class NoTokenError(AzureError):
+    """No token came from who gives them, so nothing was sent to the store."""
+
+
+class _Identity:
+    """A credential whose failures are not taken for those of a request to the store."""
+
+    def __init__(self, credential: Any) -> None:
+        self._credential = credential
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        try:
+            token: AccessToken = self._credential.get_token(*scopes, **options)
+        except ClientAuthenticationError:
+            raise
+        except AzureError as error:
+            raise NoTokenError(str(error)) from error
+        return token
+
+
 def _credential(fs: AzureBlobFileSystem) -> Any:
     # adlfs makes both kinds of a credential, where it makes one.
-    if fs.sync_credential is not None:
-        return fs.sync_credential
-    if hasattr(fs.credential, "get_token") and hasattr(fs.credential, "__aexit__"):
-        return _OnLoop(fs)
-    return fs.credential or fs.account_key
+    found = fs.sync_credential or fs.credential or fs.account_key
+    if not hasattr(found, "get_token"):
+        return found
+    return _Identity(_OnLoop(fs) if hasattr(found, "__aexit__") else found)
 
 
 def code_of(error: BaseException) -> str:
@@ -192,7 +211,8 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     if isinstance(error, SerializationError) or malformed(error):
         return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
     if isinstance(error, (AzureError, DeserializationError)):
-        return TryAgain(error) if never_sent(error) else Maybe(error)
+        is_unsent = isinstance(error, NoTokenError) or never_sent(error)
+        return TryAgain(error) if is_unsent else Maybe(error)
     if isinstance(error, (ConfigError, OSError)):
         # Before anything was sent: no blob can be so, or have the name, or the body can't be read.
         return Refused(error)

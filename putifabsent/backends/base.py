@@ -99,6 +99,8 @@ class Found:
     """The name is there."""
 
     holder: Holder
+    properties: Mapping[str, Any] = field(default_factory=dict, compare=False, kw_only=True)
+    """Its user metadata, type and the like, as parameters of a put: what a copy keeps."""
 
 
 @dataclass(frozen=True, slots=True)

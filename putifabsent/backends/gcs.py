@@ -43,7 +43,16 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.cancellation import stop_here
-from putifabsent.backends.gcs_client import Params, Sender, outcome_of, params_of, place, unexpected
+from putifabsent.backends.gcs_client import (
+    PROPERTIES,
+    Params,
+    Sender,
+    outcome_of,
+    params_of,
+    place,
+    properties_of,
+    unexpected,
+)
 from putifabsent.backends.object_store import (
     SourceGoneError,
     StoredBody,
@@ -97,13 +106,14 @@ class GCSStore(Store, ConditionalCopy):
     def head(self, name: str) -> base.HeadOutcome:
         """Get the object's resource."""
         try:
-            fields = {"fields": "name,generation,metadata,size,timeCreated"}
+            fields = {"fields": ",".join(("name,generation,metadata,size,timeCreated", *PROPERTIES))}
             found = self._sender.call("GET", self._sender.url(*self._split(name)), fields).json()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
         metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
         marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
-        return Found(Holder(*marks, created, int(found["size"]), str(found["generation"])))
+        holder = Holder(*marks, created, int(found["size"]), str(found["generation"]))
+        return Found(holder, properties=properties_of(found))
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the object's resource."""

@@ -25,12 +25,14 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.object_store import FOR_FSSPEC, are_texts, by_status
+from putifabsent.backends.object_store import FOR_FSSPEC, are_texts, by_status, own_metadata
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gcsfs import GCSFileSystem
 
     from putifabsent.backends.base import Creation
@@ -182,6 +184,7 @@ _FIXED_KEYS = {
     "content_language": "contentLanguage",
     "custom_time": "customTime",
 }
+PROPERTIES = ("contentType", *_FIXED_KEYS.values())  # fields of a resource that go with it when it is copied
 # gcsfs writes them in small letters.
 _ACLS = {
     acl.lower(): acl
@@ -241,3 +244,14 @@ def params_of(creation: Creation, consistency: str) -> Params:
     }
     wanted = extra.get("consistency") or consistency
     return Params(resource, query, wanted if wanted in {"md5", "crc32c"} else "")
+
+
+def properties_of(resource: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a resource says of itself, as parameters of a put."""
+    fixed = {key: resource[field] for key, field in _FIXED_KEYS.items() if field in resource}
+    found = {
+        "content_type": resource.get("contentType"),
+        "metadata": own_metadata(resource.get("metadata") or {}),
+        "fixed_key_metadata": fixed,
+    }
+    return {key: value for key, value in found.items() if value}

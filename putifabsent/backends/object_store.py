@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from putifabsent.backends.base import (
+    TOKEN_KEY,
+    WRITER_KEY,
     Absent,
     Created,
     Deleted,
@@ -172,6 +174,11 @@ def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS)
 def again(outcome_of: Callable[[Exception, str], object], send: Callable[[], T], sends: int = SENDS) -> T:
     """Send what publishes nothing, a few times at most."""
     return Retrying(**schedule(outcome_of, sends))(send)
+
+
+def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return user metadata without the marks of its creation."""
+    return {key: value for key, value in metadata.items() if key.lower() not in (TOKEN_KEY, WRITER_KEY)}
 
 
 def are_texts(value: object) -> bool:

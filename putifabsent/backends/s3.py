@@ -485,8 +485,9 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 def _found(answer: Mapping[str, Any]) -> Found:
     # Some servers capitalise what are HTTP headers, after all.
     metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
+    properties = {key: answer.get(key) for key in OF_THE_SOURCE - {"Metadata", "Tagging"}}
     size, modified = answer["ContentLength"], answer["LastModified"]
-    return found(metadata, answer.get("ETag"), modified, size, answer.get("VersionId"))
+    return found(metadata, properties, answer.get("ETag"), modified, size, answer.get("VersionId"))
 
 
 async def _stays(_: base.PutOutcome) -> None:

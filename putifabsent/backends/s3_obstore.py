@@ -48,7 +48,7 @@ from putifabsent.backends.base import (
     caused,
 )
 from putifabsent.backends.body import Body, read_whole
-from putifabsent.backends.object_store import unconditional, unimplemented
+from putifabsent.backends.object_store import own_metadata, unconditional, unimplemented
 from putifabsent.backends.pool import Pool
 from putifabsent.backends.s3_client import CODES, outcome_of
 
@@ -308,6 +308,15 @@ class FastBucket:
 
 
 _TYPE = "ContentType"
+_DEFAULT_TYPE = (_TYPE, "binary/octet-stream")  # S3's own, of what was put with none
+_HEADERS = {
+    "Cache-Control": "CacheControl",
+    "Content-Disposition": "ContentDisposition",
+    "Content-Encoding": "ContentEncoding",
+    "Content-Language": "ContentLanguage",
+    "Content-Type": _TYPE,
+}
+"""What obstore calls attributes beside the user's own, and S3's clients parameters."""
 
 
 def carries(extra: Mapping[str, Any]) -> bool:
@@ -336,17 +345,31 @@ def _credential(frozen: Any) -> dict[str, Any]:
 
 
 def found(
-    marks: Mapping[str, Any], etag: str | None, modified: datetime, size: int, version: str | None
+    marks: Mapping[str, Any],
+    properties: Mapping[str, Any],
+    etag: str | None,
+    modified: datetime,
+    size: int,
+    version: str | None,
 ) -> Found:
     """Say who holds an object. Of one that came in parts, S3 says when that was begun, not when it ended."""
     in_parts = etag is not None and _IN_PARTS.search(etag) is not None
     times = (None, modified) if in_parts else (modified, None)
-    return Found(Holder(marks.get(TOKEN_KEY), marks.get(WRITER_KEY), times[0], size, version, times[1]))
+    kept = {key: value for key, value in properties.items() if value and (key, value) != _DEFAULT_TYPE}
+    if metadata := own_metadata(marks):
+        kept["Metadata"] = metadata
+    holder = Holder(marks.get(TOKEN_KEY), marks.get(WRITER_KEY), times[0], size, version, times[1])
+    return Found(holder, properties=kept)
 
 
 def _found(answer: obstore.GetResult) -> Found:
-    meta = answer.meta
-    return found(answer.attributes, meta["e_tag"], meta["last_modified"], meta["size"], meta["version"])
+    meta, properties, marks = answer.meta, {}, {}
+    for key, value in answer.attributes.items():
+        if key in _HEADERS:
+            properties[_HEADERS[key]] = value
+        else:
+            marks[key] = value
+    return found(marks, properties, meta["e_tag"], meta["last_modified"], meta["size"], meta["version"])
 
 
 def _creating(error: Exception, name: str) -> CreateOutcome:

@@ -65,7 +65,8 @@ def demo(
     """Race writers on a Paimon table, as pypaimon is, and through putifabsent.
 
     Counts the commits that were acknowledged, and those of them that can be read afterwards. It exits with
-    1 if one was lost, or is there twice, through putifabsent; with 4 if none was acknowledged.
+    1 if one was lost, or is there twice, through putifabsent; with 4 if none was acknowledged there, or
+    writers died or hung.
     """
     with answering(as_json=as_json) as screen:
         with screen.progress() as progress:
@@ -77,10 +78,14 @@ def demo(
         screen.answer(
             [{column: getattr(each, column) for column in columns} for each in races], _race_lines(races)
         )
+        unanswered = [each for each in races if each.unanswered]
+        for each in unanswered:
+            what = f"{each.path} on {each.store}: {each.unanswered} commits have no answer"
+            screen.error(f"{what}: a writer died, or hung until the time limit")
         ours = [each for each in races if each.path == "putifabsent"]
         if any(each.lost or each.repeated for each in ours):
             raise typer.Exit(Exit.NO)
-        if not all(each.acknowledged for each in ours):
+        if unanswered or not all(each.acknowledged for each in ours):
             raise typer.Exit(Exit.FAILED)
 
 

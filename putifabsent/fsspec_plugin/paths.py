@@ -93,8 +93,6 @@ def own(path: Any, protocols: tuple[str, ...]) -> Any:
         return {own(key, protocols): value for key, value in path.items()}
     if isinstance(path, (list, tuple, set)):
         return [own(one, protocols) for one in path]
-    if path is None:
-        return ""
     plain = stringify_path(path)
     if not isinstance(plain, str):
         raise TypeError(f"a path must be a str or an os.PathLike of one, not {path!r}")

@@ -5,7 +5,6 @@ And a snapshot that is to be created, upon the one that is the newest then.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,9 +30,10 @@ from putifabsent.shim.formats.paimon import (
     live,
     number_in,
     partitioned_by,
+    schema_of,
     table_of,
 )
-from putifabsent.timeline.files import below, read
+from putifabsent.timeline.files import below, read, report_torn
 from putifabsent.timeline.paimon import Manifests, names_in, snapshot_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         table = table_of(timeline.root)
         files = look(table, _OWN_FOLDERS)
         manifests = Manifests(timeline.fs, table)
-        schemas = {number: _schema_in(written) for number, written in timeline.schemas().items()}
+        torn: Problems = []
+        schemas = {number: _schema_in(*each, torn) for number, each in timeline.schemas().items()}
+        findings += read_errors(torn, Kind.UNREADABLE)
         walk = _Walk(manifests, timeline.root, schemas, files.lasts.__contains__)
         gone = [*walk.findings(snapshots), *_of_tags(timeline, walk, tags, snapshots)]
         findings += _but_expiring(gone, manifests, [snapshots[-1], *tags.values()])
@@ -171,7 +173,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         base.memory = Manifests(base.fs, base.root)
     manifests: Manifests = base.memory
     manifests.files.problems.clear()
-    content = _schema_in(beside.get(schema))
+    content = _schema_in(schema, beside.get(schema, b""), [])
     try:
         manifests.ahead(
             [name for each in both for name in names_in(each, *_LISTS)],
@@ -184,13 +186,13 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         base.remembered = manifests.files.forget()
 
 
-def _schema_in(written: bytes | None) -> Mapping[str, Any]:
-    """Return what a schema's file says; nothing, where that is not known."""
+def _schema_in(path: str, written: bytes, problems: Problems) -> Mapping[str, Any]:
+    """Return what a schema's file says; nothing, where it can't be read."""
     try:
-        content = json.loads(written or b"{}")
-    except ValueError:
+        return schema_of(written)
+    except ValueError as error:
+        report_torn(problems, path, written, "schema", error)
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _new_files(

@@ -53,6 +53,7 @@ class Race:
     seconds: float  # from the start signal to the last writer's end
     errors: dict[str, int] = field(default_factory=dict)  # what else happened, and how often
     repeated: int = 0  # commits, acknowledged or not, of which a row is there more than once
+    unanswered: int = 0  # commits whose writer died, or that the time limit ended
 
 
 def run(
@@ -67,8 +68,8 @@ def run(
 
     So many writers are processes, started together; each makes its commits one after the other. ``progress``
     is called with (commits done, commits in all, what is raced). After ``limit`` seconds a race is ended: its
-    writers are killed, and its errors say so. Through putifabsent ``arbiter`` decides; by default the
-    mount's.
+    writers are killed, and what they owe counts as unanswered. Through putifabsent ``arbiter`` decides; by
+    default the mount's.
     """
     if importlib.util.find_spec("pypaimon") is None:
         raise ConfigError("pypaimon is not installed: pip install 'putifabsent[demo]'")
@@ -139,8 +140,6 @@ def race(
                 errors[error] += 1
             progress(done)
         seconds = time.monotonic() - began
-    if done < total:
-        errors["no answer: the time limit was reached, or the writer died"] = total - done
     found = _read(stock, errors)
     if unreported := len(found.keys() - acknowledged):
         errors["readable, though reported as failed"] = unreported
@@ -150,6 +149,7 @@ def race(
         "readable": len(readable),
         "lost": len(acknowledged - readable),
         "repeated": sum(rows > _ROWS for rows in found.values()),
+        "unanswered": total - done,
         "seconds": round(seconds, 1),
         "errors": dict(errors),
     }

@@ -135,16 +135,16 @@ class _Exchange:
 class FaultProxy:
     """Passes on all that is sent, but for the requests that are to go wrong. ``with`` starts it, and ends it.
 
-    ``upstream`` is where the real server is: ``http://HOST:PORT``, or ``HOST:PORT`` where it does not speak
-    HTTP. ``fault`` goes wrong with a ``share`` of the requests, from 0 to 1, which may be set while the proxy
-    runs; without one, only what is scheduled does. ``one_at_a_time`` is for a server that decides nothing
-    when two requests meet (moto).
+    ``upstream`` is where the real server is: ``http://HOST:PORT/PATH``, or ``HOST:PORT`` where it does not
+    speak HTTP. ``fault`` goes wrong with a ``share`` of the requests, from 0 to 1, which may be set while the
+    proxy runs; without one, only what is scheduled does. ``one_at_a_time`` is for a server that decides
+    nothing when two requests meet (moto).
 
     By the ``speech`` a request's kind is a method of HTTP (of ``"files"`` with the ending of the name that it
     is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or a step of a counter:
     ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
 
-    ``address`` is the proxy's own host and port, ``endpoint`` the same, as HTTP's clients take it;
+    ``address`` is the proxy's own host and port, ``endpoint`` what HTTP's clients take, with the same path;
     ``requests`` are all that have come, and ``lost`` says with how many something went wrong.
     """
 
@@ -167,6 +167,7 @@ class FaultProxy:
                 f"answers can be lost on the way from a plain http:// endpoint, not from {upstream}"
             )
         self._upstream = (at.hostname, at.port or 80)
+        self._path = at.path.rstrip("/")
         self._host = host
         self._random = random.Random(seed)  # noqa: S311 - which answers are lost is no secret
         self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
@@ -209,7 +210,7 @@ class FaultProxy:
     def __enter__(self) -> Self:
         self._listening = socket.create_server((self._host, 0), backlog=_BACKLOG)
         self.address = f"{self._host}:{self._listening.getsockname()[1]}"
-        self.endpoint = f"http://{self.address}"
+        self.endpoint = f"http://{self.address}{self._path}"
         self._thread.start()
         return self
 

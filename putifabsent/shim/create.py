@@ -85,6 +85,8 @@ def copy(
 
     Without ``keep``, ``source`` goes after a proven win.
 
+    The source's user metadata and type go with its bytes, but for what ``creation`` adds.
+
     With ``copies`` a probe has proven that the store honours a condition on copies. What a format says
     something of is read all the same, and judged; ``Damaging``: its bytes are not whole. ``seen`` is what a
     look at the source has shown; None: it is looked at first. A source of more than ``largest_put`` bytes is
@@ -95,6 +97,7 @@ def copy(
     if not isinstance(seen, Found):
         raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
     size, version = seen.holder.size, seen.holder.version
+    creation = creation._replace(extra={**seen.properties, **creation.extra})
     if size > largest_put:
         send: _Source = StageCopy(source, size, version, name.path, creation)
     elif copies and not is_judged(name):

@@ -152,6 +152,7 @@ def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
 
 
 def _has_metadata(fs: Any, root: str) -> bool:
+    """Whether a folder has Iceberg's metadata."""
     return any(is_metadata(each.last) for each in listed(fs, below(root, _ICEBERG)))
 
 

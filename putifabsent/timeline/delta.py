@@ -53,6 +53,7 @@ class DeltaTimeline(Timeline[Commit]):
             raise ConfigError(f"there is no Delta table at {root!r}: no commit or checkpoint in its {_LOG}/")
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
+        """Return the commits, one after the other."""
         return self._read(self._numbered(), problems)
 
     def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
@@ -60,6 +61,7 @@ class DeltaTimeline(Timeline[Commit]):
         return numbered_parts(self._numbered() if whole.active else {}, {}, most)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Commit]:
+        """Return the commits of a part."""
         if isinstance(part, Numbered):
             return self._read(dict(part.active), problems)
         return super().records_in(part, problems=problems)

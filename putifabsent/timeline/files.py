@@ -58,6 +58,7 @@ class Problem(NamedTuple):
     reason: str
 
     def error(self) -> OSError:
+        """Return the error that says so."""
         number = errno.ENOENT if self.trouble is Trouble.MISSING else errno.EINVAL
         return OSError(number, self.reason, self.path)
 
@@ -83,6 +84,7 @@ def report_torn(
 
 
 def report_all(problems: Problems, found: Sequence[Problem]) -> None:
+    """Add many problems, each once."""
     known = set(problems)
     problems += [each for each in dict.fromkeys(found) if each not in known]
 

@@ -112,6 +112,7 @@ class HudiTimeline(Timeline[Instant]):
         return stretches(hudi_history.spans(self.fs, files), most, there, known)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Instant]:
+        """Return the instants of a part: first what is active."""
         if isinstance(part, Stretch):
             return chain(self._active_of(part.active), self._archived_in(part, problems))
         return super().records_in(part, problems=problems)

@@ -74,6 +74,7 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     def snapshots_in(
         self, metadata: Mapping[str, Any], problems: Problems | None = None
     ) -> list[IcebergSnapshot]:
+        """Return the snapshots that metadata list."""
         try:
             snapshots = sorted(
                 metadata.get("snapshots") or (), key=lambda each: (_sequence(each), int(each["timestamp-ms"]))

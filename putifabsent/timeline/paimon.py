@@ -88,9 +88,10 @@ class PaimonTimeline(Timeline[Snapshot]):
         """Return all that the snapshot's file says."""
         return Details(None, Content("", record.content))
 
-    def schemas(self) -> dict[int, bytes]:
+    def schemas(self) -> dict[int, tuple[str, bytes]]:
+        """Return the files of schemas that are there, and what they hold, by their numbers."""
         paths = self._numbered("schema")
-        return {paths[path]: written for path, written in read(self.fs, list(paths))}
+        return {paths[path]: (path, written) for path, written in read(self.fs, list(paths))}
 
     def tags(self, problems: Problems | None = None) -> dict[str, Snapshot]:
         """Return the snapshots that tags keep, by the names of these; the oldest one first."""
@@ -183,6 +184,7 @@ class Manifests:
         return self.files.records(self._paths([str(each) for each in lists]), _name_in)
 
     def entries(self, names: Sequence[str]) -> list[Entry] | None:
+        """Return the entries of manifests, in order; None: one of them can't be read."""
         return self.files.records(self._paths(names), entry_of)
 
     def indices_of(self, snapshot: Snapshot) -> list[Index]:

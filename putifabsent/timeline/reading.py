@@ -81,6 +81,7 @@ class Stretch(NamedTuple):
     active: tuple[Listed, ...] = ()
 
     def has(self, time: str) -> bool:
+        """Whether what was requested then is of this stretch."""
         return self.since <= time and (self.until is None or time < self.until)
 
 
@@ -227,6 +228,7 @@ class Timeline(ABC, Generic[R]):
         return self.table_of(read(order=order, problems=problems))
 
     def table_of(self, records: Iterable[R]) -> pa.Table:
+        """Return records as a pyarrow table."""
         pa = arrow()
         utc = pa.timestamp("ms", "UTC")
         kinds = {name: utc if kind == "utc" else pa.type_for_alias(kind) for name, kind in self.COLUMNS}

@@ -112,12 +112,14 @@ class Instant:
         return None if self.completion is None else _moment(self.completion)
 
     def key(self, order: Order) -> tuple[bool, str, str, str, str, str]:
+        """By what it is sorted."""
         is_last = order == "completed" and self.state is not State.COMPLETED
         ended = self.completion or ""
         first = (ended or self.time) if order == "completed" else self.time
         return is_last, first, self.time, self.salt, self.action, ended
 
     def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
         return {name: getattr(self, name) for name, _ in self.COLUMNS} | {"state": self.state.value}
 
 
@@ -149,12 +151,15 @@ class _Created:
 
     @property
     def identity(self) -> int:
+        """What tells it from all others of its table."""
         return self.number
 
     def key(self, _: Order) -> tuple[int, ...]:
+        """By what it is sorted, whatever the order."""
         return (self.number,)
 
     def row(self) -> dict[str, Any]:
+        """Itself as a row of a table."""
         return {
             name: self.ended_at if name == "committed" else getattr(self, name) for name, _ in self.COLUMNS
         }
@@ -215,9 +220,11 @@ class IcebergSnapshot(_Created):
 
     @property
     def identity(self) -> int:
+        """What tells it from all others of its table."""
         return self.id
 
     def key(self, _: Order) -> tuple[int, ...]:
+        """By what it is sorted, whatever the order."""
         return self.number, self.millis, self.id
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from azure.core.credentials import AccessToken, AzureNamedKeyCredential, AzureSasCredential
-from azure.core.exceptions import ClientAuthenticationError
+from azure.core.exceptions import (
+    ClientAuthenticationError,
+    IncompleteReadError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
 from azure.storage.blob import ContentSettings
 
 from putifabsent.backends.base import (
     Created,
     Refused,
+    TryAgain,
 )
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
@@ -161,7 +168,7 @@ def test_a_service_principal_is_the_one_that_adlfs_made() -> None:
     ids: dict[str, Any] = {"client_id": "c", "client_secret": "s", "tenant_id": "t"}
     store = store_of(account_name="account", **ids)
     policy: Any = store._sender._service()._credential_policy
-    assert policy._credential is store._sender._fs.sync_credential
+    assert policy._credential._credential is store._sender._fs.sync_credential
 
 
 class Token:
@@ -193,6 +200,22 @@ def test_an_asynchronous_credential_is_asked_on_the_loop_of_adlfs() -> None:
     assert policy._credential.get_token("https://storage.azure.com/.default").token == "the token"
     assert token.asked == [("https://storage.azure.com/.default",)]
     assert token.loops == [store._sender._fs.loop]
+
+
+@pytest.mark.parametrize("failure", [ServiceRequestError, ServiceResponseError, IncompleteReadError])
+def test_where_no_token_came_nothing_was_sent(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    """Whatever the connection to who gives tokens broke by: the store has heard of nothing."""
+    credential = Mock(spec=["get_token"], get_token=Mock(side_effect=failure("reset by peer")))
+    store = store_at(stub.url("azure"))
+    fs = store._sender._fs
+    monkeypatch.setattr(fs, "connection_string", None)
+    monkeypatch.setattr(fs, "account_url", stub.url("azure").replace("http:", "https:"), raising=False)
+    monkeypatch.setattr(fs, "sync_credential", credential)
+    assert isinstance(create(store), TryAgain)
+    assert credential.get_token.called
+    assert stub.ops == []
 
 
 def test_an_asynchronous_credential_is_refused_after_a_fork() -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
+from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
 from putifabsent.errors import ConfigError
+from putifabsent.lab import demo
 from putifabsent.lab.demo import Race
 
 if TYPE_CHECKING:
-    import pytest
     from typer.testing import Result
 
 STOCK = Race("stock", "s3", 80, 61, 19, 4.25, {"FileExistsError: N": 3})
@@ -107,6 +111,27 @@ def test_demo_exits_with_4_if_nothing_was_acknowledged_on_a_store(monkeypatch: p
     result = _run("demo")
     assert result.exit_code == 4
     assert "Through putifabsent none was acknowledged on local: nothing was tried there." in result.stdout
+
+
+@pytest.mark.parametrize("path", ["stock", "putifabsent"])
+def test_demo_exits_with_4_if_writers_died(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    races = [replace(each, unanswered=7) if each.path == path else each for each in (STOCK, OURS)]
+    _races(monkeypatch, *races)
+    result = _run("demo")
+    assert result.exit_code == 4
+    assert f"error: {path} on s3: 7 commits have no answer: a writer died" in result.stderr
+
+
+def test_what_a_dead_writer_owes_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = Pipe()
+    theirs.send(((0, 0), None))
+    theirs.close()
+    monkeypatch.setattr(demo, "_make_table", lambda _: None)
+    monkeypatch.setattr(demo, "_started", lambda *_: nullcontext([ours]))
+    monkeypatch.setattr(demo, "_start_together", lambda *_: None)
+    monkeypatch.setattr(demo, "_read", lambda *_: Counter({(0, 0): 5}))
+    came = demo.race({}, {}, writers=1, commits=3)
+    assert (came["acknowledged"], came["lost"], came["unanswered"]) == (1, 0, 2)
 
 
 def test_demo_does_not_claim_a_loss_that_it_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,12 @@ def test_what_is_no_path_is_a_type_error(ground: Ground, way: str, path: Any) ->
         getattr(ground.fs, way)(path, *arguments)
 
 
+@pytest.mark.parametrize("way", ["ls", "find", "cat", "info", "rm"])
+def test_no_path_is_not_the_root(ground: Ground, way: str) -> None:
+    with pytest.raises(TypeError, match="a path must be"):
+        getattr(ground.fs, way)(None)
+
+
 @pytest.mark.parametrize("value", [5, True, [1, 2], "text", None, 1.5])
 @pytest.mark.parametrize("way", ["pipe_file", "pipe", "_pipe_file", "write", "in a transaction"])
 def test_what_are_no_bytes_is_a_type_error_and_nothing_is_written(

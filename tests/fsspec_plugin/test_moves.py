@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from putifabsent import NameTaken
+from putifabsent.backends.base import ConditionalCopy
 from putifabsent.backends.local import LocalStore
 from putifabsent.fsspec_plugin import GuardedFileSystem
-from tests.stub import Op, Step
+from tests.stub import Cloud, Op, Step
 from tests.stub.clients import filesystem
 
 if TYPE_CHECKING:
@@ -251,3 +252,20 @@ def test_a_source_that_is_a_folder_as_well_is_not_copied_round_the_guard(
     with pytest.raises(FileNotFoundError):
         fs.cp_file("bucket/src", f"bucket/t/{LOG}")
     assert stub.objects["bucket", f"t/{LOG}"].data == WINNER
+
+
+@pytest.mark.parametrize("way", ["put", "parts", "copy"])
+@pytest.mark.parametrize("cloud", get_args(Cloud))
+def test_an_object_s_own_metadata_and_type_go_with_it(
+    stub: FaultStub, cloud: Cloud, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, name = filesystem(stub, cloud), "bucket/t/claimed"
+    fs = GuardedFileSystem(fs=plain, arbiter="native", guard=["**/claimed"], skip_instance_cache=True)
+    monkeypatch.setattr(type(fs.backend), "largest_put", 3 if way == "parts" else 16)
+    monkeypatch.setattr(fs.mount, "_copies", way == "copy" and isinstance(fs.backend, ConditionalCopy))
+    own = {"who": "me", "putifabsenttoken": "another's"}
+    stub.call(lambda state: state.put("bucket", "src", WINNER, own, content_type="text/plain"))
+    fs.mv("bucket/src", name)
+    made = stub.objects["bucket", "t/claimed"]
+    assert (made.data, made.metadata["who"], made.content_type) == (WINNER, "me", "text/plain")
+    assert made.metadata["putifabsenttoken"] != "another's"

@@ -144,6 +144,33 @@ def test_metadata_that_can_not_be_read_are_found(
     assert place.the(kind).names == (f"{place.root}/metadata/v2.metadata.json",)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("location", 7),
+        ("current-snapshot-id", "2"),
+        ("snapshots", {"snapshot-id": 2}),
+        ("snapshots", [[2]]),
+        ("snapshots", [{"snapshot-id": "2", "timestamp-ms": 1}]),
+        ("snapshots", [{"snapshot-id": 2}]),
+        ("snapshots", [{"snapshot-id": 2, "timestamp-ms": 1, "summary": []}]),
+        ("refs", ["main"]),
+        ("refs", {"main": {"type": "branch"}}),
+        ("metadata-log", {"metadata-file": "a"}),
+        ("metadata-log", [{"timestamp-ms": 1}]),
+        ("", []),
+    ],
+)
+@pytest.mark.parametrize("number", [2, 3])
+def test_metadata_of_another_shape_are_unreadable(
+    place: Place, table: Iceberg, number: int, key: str, value: object
+) -> None:
+    path = f"{place.root}/metadata/v{number}.metadata.json"
+    metadata = {**json.loads(place.fs.cat_file(path)), key: value} if key else value
+    place.fs.pipe_file(path, json.dumps(metadata).encode())
+    assert place.the(Kind.UNREADABLE).names == (path,)
+
+
 def test_what_expires_while_files_are_listed_is_not_missed(place: Place, table: Iceberg) -> None:
     def expire(done: int, total: int, what: str) -> None:
         if f"{place.root}/metadata/v4.metadata.json" not in place.fs.find(place.root):

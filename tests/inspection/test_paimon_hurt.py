@@ -131,6 +131,22 @@ def test_a_schema_that_is_not_there_dangles(place: Place, table: Paimon) -> None
     assert place.the(Kind.DANGLING_REFERENCE).names == (f"{place.root}/schema/schema-4",)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        b"[]",
+        b"{",
+        b'{"options": ["bucket"]}',
+        b'{"options": {}, "primaryKeys": 1}',
+        b'{"partitionKeys": [1]}',
+        b'{"fields": ["k"]}',
+    ],
+)
+def test_a_schema_that_is_none_is_unreadable(place: Place, table: Paimon, schema: bytes) -> None:
+    path = table.write("schema/schema-0", schema)
+    assert place.the(Kind.UNREADABLE).names == (path,)
+
+
 def test_an_index_file_that_is_not_there_dangles(place: Place, table: Paimon) -> None:
     table.commit(3, upon=("a", "b"), vectors={"index-1": {"a": [1]}})
     place.fs.rm_file(f"{place.root}/index/index-1")

@@ -308,6 +308,13 @@ def test_only_a_plain_http_endpoint_is_taken(endpoint: str) -> None:
         FaultProxy(endpoint)
 
 
+@pytest.mark.parametrize(("path", "kept"), [("", ""), ("/", ""), ("/a/base", "/a/base"), ("/base/", "/base")])
+def test_an_endpoint_keeps_its_path(server: Server, path: str, kept: str) -> None:
+    with FaultProxy(server.endpoint + path) as proxy:
+        assert proxy.endpoint == f"http://{proxy.address}{kept}"
+        assert arrived(proxy.endpoint, NAMES[:1]) == NAMES[:1]
+
+
 def test_an_address_that_is_not_this_machine_s_is_an_error(server: Server) -> None:
     proxy = FaultProxy(server.endpoint, host="203.0.113.1")
     with pytest.raises(OSError, match="address"), proxy:

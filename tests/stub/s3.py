@@ -179,7 +179,7 @@ class S3(Dialect):
         refused = await self.refused(request)
         if refused:
             return refused
-        kind = request.headers.get("content-type", "binary/octet-stream")
+        kind = content_type(request)
         stored = self.state.put(*request.name, unchunked(request), self.metadata(request), content_type=kind)
         return Answer(HTTPStatus.OK, self.shown(stored))
 
@@ -195,7 +195,7 @@ class S3(Dialect):
             *request.name,
             source.data,
             self.metadata(request) if replaces else source.metadata,
-            content_type=source.content_type,
+            content_type=content_type(request) if replaces else source.content_type,
         )
         root = xml("CopyObjectResult", LastModified=timestamp(stored), ETag=f'"{stored.etag}"')
         return Answer(HTTPStatus.OK, self.shown(stored), document(root))
@@ -301,3 +301,8 @@ def _of_bucket(method: str, query: Mapping[str, str]) -> Op:
     if method == "POST" and "delete" in query:
         return Op.DELETE_MANY
     return {"GET": Op.LIST, "PUT": Op.CREATE_BUCKET}.get(method, Op.OTHER)
+
+
+def content_type(request: Request) -> str:
+    """What the object is to be served as."""
+    return request.headers.get("content-type", "binary/octet-stream")

@@ -1,7 +1,7 @@
 """A pool: writers as processes of one parent, which kills and pauses them; ``python -m`` runs one.
 
 It reads its orders, a line of JSON, from standard input, and stops when that is closed. Each half second it
-prints a line of JSON: how many commits its writers have had acknowledged.
+prints a line of JSON: how many commits its writers have had acknowledged; at its end, which of them failed.
 """
 
 from __future__ import annotations
@@ -125,8 +125,11 @@ class _Pool:
                 self._begin(writer, ends)
             while self.living:
                 now = time.monotonic()
-                if now > ends + _GRACE_SECONDS or _is_alone():
+                if _is_alone():
                     break
+                if now > ends + _GRACE_SECONDS:
+                    hung = ", ".join(map(str, sorted(self.living.values())))
+                    raise RuntimeError(f"writer {hung} hung: {_GRACE_SECONDS:g} s after the end it still ran")
                 if now < ends:
                     self._harm(chance, faults, now)
                 self._wake(faults, now if now < ends else float("inf"))
@@ -238,7 +241,11 @@ def main() -> None:
         with contextlib.suppress(ImportError):  # whoever needs it says so
             import_module(module)
     everybody = orders.stress.writers
-    _Pool(orders, Path(sys.argv[1]), RawArray("q", everybody), RawArray("b", everybody)).run()
+    try:
+        _Pool(orders, Path(sys.argv[1]), RawArray("q", everybody), RawArray("b", everybody)).run()
+    except RuntimeError as error:
+        print(json.dumps({"failed": str(error)}), flush=True)  # noqa: T201
+        sys.exit(1)
 
 
 if __name__ == "__main__":

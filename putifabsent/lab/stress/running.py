@@ -168,8 +168,13 @@ def obeyed(
         assert pool.stdout is not None  # noqa: S101
         pool.stdin.write(orders.line())
         pool.stdin.flush()
+        why = "what it printed says why"
         for line in pool.stdout:
-            report(time.monotonic() - began, json.loads(line)["acknowledged"])
+            answer = json.loads(line)
+            if "failed" in answer:
+                why = answer["failed"]
+            else:
+                report(time.monotonic() - began, answer["acknowledged"])
     if pool.returncode:
-        raise RuntimeError(f"a pool of writers ended with {pool.returncode}; what it printed says why")
+        raise RuntimeError(f"a pool of writers ended with {pool.returncode}: {why}")
     yield from kept(journals)

@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from putifabsent.shim.formats.shape import check_shape
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "iceberg"
@@ -151,15 +152,25 @@ class Content(NamedTuple):
     about: str | None  # of a delete file: the one data file that it is for; None: it may be for several
 
 
+_OF_TABLE = {"current-snapshot-id": int, "metadata-log": list, "refs": dict, "snapshots": list}
+_OF_SNAPSHOT = {"manifest-list": str, "parent-snapshot-id": int, "sequence-number": int, "summary": dict}
+
+
 def metadata_of(written: bytes) -> dict[str, Any]:
-    """Return what a metadata file says; ``ValueError``: it is torn, or none."""
+    """Return what a metadata file says; ``ValueError``: it is torn, or has another shape."""
     try:
         found = json.loads(gzip.decompress(written) if written.startswith(b"\x1f\x8b") else written)
     except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"it can't be unpacked: {error}") from error
-    if not isinstance(found, dict) or "location" not in found:
-        raise ValueError("it is no table's metadata")
-    return found
+    check_shape("a table", found, {"location": str}, _OF_TABLE)
+    for each in found.get("snapshots") or ():
+        check_shape("a snapshot", each, {"snapshot-id": int, "timestamp-ms": int}, _OF_SNAPSHOT)
+    for each in found.get("metadata-log") or ():
+        check_shape("the metadata-log", each, {"metadata-file": str})
+    for each in (found.get("refs") or {}).values():
+        check_shape("a branch or tag", each, {"snapshot-id": int})
+    checked: dict[str, Any] = found
+    return checked
 
 
 def plain(address: str) -> str:

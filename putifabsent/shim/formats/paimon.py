@@ -30,10 +30,12 @@ manifest names all index files of a snapshot; deletion vectors are some of them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from putifabsent.shim.formats.shape import check_shape
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "paimon"
@@ -218,6 +220,22 @@ _UNORDERED = ("sequence.field", "sequence.snapshot-ordering")
 _BY_SEQUENCE = ("deduplicate", "partial-update")
 
 
+_OF_SCHEMA = {"fields": list, "options": dict, "partitionKeys": list, "primaryKeys": list}
+
+
+def schema_of(written: bytes) -> dict[str, Any]:
+    """Return what a schema's file says; ``ValueError``: it is torn, or has another shape."""
+    found = json.loads(written)
+    check_shape("a schema", found, {}, _OF_SCHEMA)
+    for each in found.get("fields") or ():
+        check_shape("a field", each, {"name": str})
+    for key in ("partitionKeys", "primaryKeys"):
+        for each in found.get(key) or ():
+            check_shape(key, {"name": each}, {"name": str})
+    schema: dict[str, Any] = found
+    return schema
+
+
 def goes_by_sequence(schema: Mapping[str, Any]) -> bool:
     """Whether, of two rows with one key, the one with the higher sequence number counts."""
     options = schema.get("options") or {}
@@ -257,8 +275,8 @@ def partitioned_by(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...] | N
     options = schema.get("options") or {}
     if any(each in options for each in _ELSEWHERE) or "partitionKeys" not in schema:
         return None
-    types = {each["name"]: str(each["type"]) for each in schema.get("fields") or ()}
-    return tuple((key, types.get(key, "")) for key in schema["partitionKeys"])
+    types = {each["name"]: str(each.get("type")) for each in schema.get("fields") or ()}
+    return tuple((key, types.get(key, "")) for key in schema["partitionKeys"] or ())
 
 
 def folder_of(entry: Entry, columns: Sequence[tuple[str, str]]) -> str | None:

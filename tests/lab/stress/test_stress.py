@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import ConfigError
+from putifabsent.lab.stress import pool
 from putifabsent.lab.stress.journal import body
 from putifabsent.lab.stress.paths import Guarded, guarded, stock_of
-from putifabsent.lab.stress.pool import Stress
+from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import table_of
 from putifabsent.lab.stress.rules import judge
-from putifabsent.lab.stress.running import Ground, run
+from putifabsent.lab.stress.running import Ground, obeyed, run
 from tests.lab.stress.broken import broken
 from tests.lab.stress.chance import soon
 from tests.shim import ballot_mutants, mutants
@@ -121,6 +123,24 @@ def test_each_life_of_a_writer_is_a_session(tmp_path: Path) -> None:
     assert isinstance(second, Guarded)
     assert first.fs.writer != second.fs.writer
     assert first.fs.writer_session != second.fs.writer_session
+
+
+def test_a_writer_that_hangs_fails_its_run_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool._Pool, "_write", lambda *_: signal.pause())
+    monkeypatch.setattr(pool, "_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "_is_alone", lambda: False)
+    orders = Orders(Stress("", writers=2, seconds=0.1, faults=()), guarded("piafile", "local", {}), [1])
+    with pytest.raises(RuntimeError, match="writer 1 hung"):
+        pool._Pool(orders, tmp_path, [0] * 2, [0] * 2).run()
+
+
+def test_what_failed_in_a_pool_is_said_where_the_run_fails(tmp_path: Path) -> None:
+    nothing = Stress("", formats=("none",), writers=1, seconds=5, faults=())
+    orders = Orders(nothing, guarded("piafile", "local", {}), [0])
+    with pytest.raises(RuntimeError, match="writer 0 has died of status 256"):
+        list(obeyed(orders, tmp_path))
 
 
 @A_MINUTE
