@@ -25,7 +25,7 @@ from tests.stub import FaultStub
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     Note = Callable[[object], None]
 
@@ -46,6 +46,16 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
     if not noted:
         return None
     return "passed", ".", f"PASSED ({noted})"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Have no garbage looked for among what is imported and collected, all of which stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
