@@ -19,13 +19,13 @@ import pytest
 
 from putifabsent.lab.servers import LocalBucket
 from putifabsent.shim import drive
-from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time, registry_at
-from tests.servers import server
+from tests.backends.dynamodb_servers import credentials_of_the_lab, one_at_a_time, registry_at
+from tests.servers import Moto, server
 from tests.stub import FaultStub
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     Note = Callable[[object], None]
 
@@ -46,6 +46,16 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
     if not noted:
         return None
     return "passed", ".", f"PASSED ({noted})"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Have no garbage looked for among what is imported and collected, all of which stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
@@ -118,9 +128,16 @@ def credentials() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def registry(credentials: None) -> Iterator[str]:
+def moto() -> Iterator[Moto]:
+    """Run moto, once a test process: it takes two seconds to begin."""
+    with Moto() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def registry(credentials: None, moto: Moto) -> Iterator[str]:
     """Give the address of a registry of claims, whose table is made."""
-    with moto_one_at_a_time() as proxy:
+    with one_at_a_time(moto) as proxy:
         yield registry_at(proxy.endpoint)
 
 

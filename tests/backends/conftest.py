@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.backends.dynamodb_servers import credentials_of_the_lab, moto_one_at_a_time
+from tests.backends.dynamodb_servers import credentials_of_the_lab, one_at_a_time
 from tests.backends.metadata_servers import metadata_server
 from tests.servers import chosen
 from tests.stub import FaultStub
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.backends.metadata_servers import FakeMetadata
+    from tests.servers import Moto
 
 collect_ignore = [
     module
@@ -69,6 +70,6 @@ def credentials() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with moto_one_at_a_time() as proxy:
+def in_turn(moto: Moto) -> Iterator[str]:
+    with one_at_a_time(moto) as proxy:
         yield proxy.endpoint

@@ -21,10 +21,18 @@ from tests.stub.dynamodb_faults import Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.servers import Server
+
 REGION = "eu-west-1"
 SERVERS = [
     "moto",
     *(pytest.param(name, marks=pytest.mark.servers) for name in chosen() if name == "dynamodb-local"),
+]
+
+TROUBLES = [
+    (Trouble.DROPPED_AFTER, Trouble.DROPPED_BEFORE),
+    (Trouble.ERROR_500_AFTER, Trouble.ERROR_500_BEFORE),
+    (Trouble.NONSENSE_AFTER, Trouble.ERROR_503_BEFORE),
 ]
 
 
@@ -53,14 +61,9 @@ def credentials_of_the_lab() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def moto_one_at_a_time() -> Iterator[FaultProxy]:
-    """Run moto, behind what lets one request in at a time."""
-    with (
-        server("moto") as running,
-        FaultProxy(running.endpoint, one_at_a_time=True, speech="dynamodb") as proxy,
-    ):
-        yield proxy
+def one_at_a_time(moto: Server) -> FaultProxy:
+    """Stand before moto, and let one request in at a time."""
+    return FaultProxy(moto.endpoint, one_at_a_time=True, speech="dynamodb")
 
 
 class OnDynamoDB:
@@ -71,9 +74,9 @@ class OnDynamoDB:
         raise NotImplementedError
 
     @pytest.fixture(scope="class", params=SERVERS)
-    def endpoint(self, request: pytest.FixtureRequest, moto: str) -> Iterator[str]:
+    def endpoint(self, request: pytest.FixtureRequest, in_turn: str) -> Iterator[str]:
         if request.param == "moto":
-            yield moto
+            yield in_turn
             return
         with server(request.param) as running:
             yield running.endpoint
@@ -84,13 +87,19 @@ class OnDynamoDB:
         assert claims_at(endpoint, table).init()
         return table
 
-    @pytest.fixture(params=[Trouble.DROPPED_AFTER, Trouble.ERROR_500_AFTER, Trouble.NONSENSE_AFTER])
-    def unanswered(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Any]:
-        yield from self._troubled(request.param, endpoint, table)
+    @pytest.fixture(params=TROUBLES, ids=lambda pair: pair[0].name)
+    def troubles(self, request: pytest.FixtureRequest) -> tuple[Trouble, Trouble]:
+        """Give what loses an answer, and what loses a request: no test asks how two of them go together."""
+        pair: tuple[Trouble, Trouble] = request.param
+        return pair
 
-    @pytest.fixture(params=[Trouble.DROPPED_BEFORE, Trouble.ERROR_500_BEFORE, Trouble.ERROR_503_BEFORE])
-    def unheard(self, request: pytest.FixtureRequest, endpoint: str, table: str) -> Iterator[Any]:
-        yield from self._troubled(request.param, endpoint, table)
+    @pytest.fixture
+    def unanswered(self, troubles: tuple[Trouble, Trouble], endpoint: str, table: str) -> Iterator[Any]:
+        yield from self._troubled(troubles[0], endpoint, table)
+
+    @pytest.fixture
+    def unheard(self, troubles: tuple[Trouble, Trouble], endpoint: str, table: str) -> Iterator[Any]:
+        yield from self._troubled(troubles[1], endpoint, table)
 
     def _troubled(self, trouble: Trouble, endpoint: str, table: str) -> Iterator[Any]:
         with FaultProxy(endpoint, speech="dynamodb") as proxy:

@@ -74,8 +74,8 @@ class TestOnATable(OnDynamoDB, ClaimsTests, LostClaimTests):
 
 
 @pytest.fixture
-def proxy(moto: str) -> Iterator[FaultProxy]:
-    with FaultProxy(moto, speech="dynamodb") as running:
+def proxy(in_turn: str) -> Iterator[FaultProxy]:
+    with FaultProxy(in_turn, speech="dynamodb") as running:
         yield running
 
 

@@ -51,8 +51,8 @@ class TestOnATable(OnDynamoDB, CounterTests, LostCounterTests):
 
 
 @pytest.fixture
-def proxy(moto: str) -> Iterator[FaultProxy]:
-    with FaultProxy(moto, speech="dynamodb") as running:
+def proxy(in_turn: str) -> Iterator[FaultProxy]:
+    with FaultProxy(in_turn, speech="dynamodb") as running:
         yield running
 
 

@@ -17,7 +17,7 @@ from putifabsent.testing import CounterTests, LockTests, asking
 from putifabsent.testing.asking import Registry
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
 from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
-from tests.servers import Valkey, server
+from tests.servers import Moto, Valkey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 def valkey() -> Iterator[Valkey]:
     with Valkey() as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with server("moto") as running:
-        yield running.endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +47,11 @@ def test_a_test_finds_out_each_wrong_lock(mutant: Mutant, valkey: Valkey) -> Non
 
 @pytest.mark.parametrize("mutant", CLAIMS, ids=str)
 def test_a_test_finds_out_each_wrong_registry_of_claims(
-    mutant: Mutant, moto: str, monkeypatch: pytest.MonkeyPatch
+    mutant: Mutant, moto: Moto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test = _test_of_claims(mutant.caught_by)
     for kind, is_wrong in ((DynamoDBClaims, False), (mutant.registry(DynamoDBClaims), True)):
-        with FaultProxy(moto, speech="dynamodb") as proxy:
+        with FaultProxy(moto.endpoint, speech="dynamodb") as proxy:
             # Made by the right one: what is wrong is to be seen where it is used.
             made = dynamodb_servers.claims_at(proxy.endpoint)
             made.init()
@@ -82,13 +76,13 @@ def test_a_test_finds_out_each_wrong_counter_in_redis(mutant: Mutant, valkey: Va
 
 @pytest.mark.parametrize("mutant", DYNAMODB_COUNTERS, ids=str)
 def test_a_test_finds_out_each_wrong_counter_in_dynamodb(
-    mutant: Mutant, moto: str, monkeypatch: pytest.MonkeyPatch
+    mutant: Mutant, moto: Moto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who meets nobody is answered at the second time; some mutants never are.
     monkeypatch.setattr(asking, "_TIMES", 20)
     test = _test_of_counters(mutant, test_dynamodb_counter)
     for kind, is_wrong in ((DynamoDBCounter, False), (mutant.registry(DynamoDBCounter), True)):
-        with FaultProxy(moto, speech="dynamodb") as proxy:
+        with FaultProxy(moto.endpoint, speech="dynamodb") as proxy:
             claims = dynamodb_servers.claims_at(proxy.endpoint)
             claims.init()
             table = test_dynamodb.table_of(claims)

@@ -90,7 +90,7 @@ class OnAServer:
     def store(self, make_store: Callable[[], S3Store]) -> S3Store:
         return make_store()
 
-    @pytest.fixture
+    @pytest.fixture(scope="class")
     def around(self, server: S3Server) -> Bucket:
         return Bucket(server)
 

@@ -17,7 +17,6 @@ from putifabsent.backends import dynamodb_client, s3_client
 from putifabsent.backends.base import Maybe, Refused, TryAgain
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head
-from tests.servers import server
 from tests.stub import FaultStub
 from tests.vouching import vouch
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.backends.metadata_servers import FakeMetadata
+    from tests.servers import Moto
 
 pytestmark = pytest.mark.usefixtures("bare_machine")
 
@@ -40,10 +40,9 @@ def store() -> Iterator[FaultStub]:
         yield stub
 
 
-@pytest.fixture(scope="module")
-def sts() -> Iterator[str]:
-    with server("moto") as running:
-        yield running.endpoint
+@pytest.fixture
+def sts(moto: Moto) -> str:
+    return moto.endpoint
 
 
 def mounted(store: FaultStub, **options: Any) -> Any:

@@ -24,7 +24,6 @@ from putifabsent.backends.probe_cache import Verdict as Probed
 from putifabsent.backends.probe_cache import remember
 from putifabsent.cli.app import app
 from putifabsent.doctor import Check, Verdict, examine
-from tests.servers import server
 from tests.service.callers import SECRET, answering
 
 if TYPE_CHECKING:
@@ -57,12 +56,6 @@ def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = _jar(tmp_path / "putifabsent-hadoop.jar", __version__)
     monkeypatch.setattr(doctor, "jar", lambda: str(made))
     return made
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[BucketServer]:
-    with server("moto") as running:
-        yield running  # type: ignore[misc]
 
 
 def _jar(path: Path, version: str) -> Path:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from putifabsent.cli.app import app
 from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import REGION, new_table
-from tests.servers import Valkey, server
+from tests.servers import Valkey
 from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with server("moto") as running:
-        yield running.endpoint
+    from tests.servers import Moto
 
 
 @pytest.fixture
-def proxy(moto: str) -> Iterator[FaultProxy]:
-    with FaultProxy(moto, speech="dynamodb") as running:
+def proxy(moto: Moto) -> Iterator[FaultProxy]:
+    with FaultProxy(moto.endpoint, speech="dynamodb") as running:
         yield running
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.lab.fault_proxy import FaultProxy
-from tests.backends.dynamodb_servers import moto_one_at_a_time
+from tests.backends.dynamodb_servers import one_at_a_time
 from tests.faults.arbiters import Place
 from tests.servers import SERVERS, BucketServer, Valkey, server
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.servers import Moto
     from tests.stub import FaultStub
 
 
@@ -50,8 +51,8 @@ def valkey() -> Iterator[Valkey]:
 
 
 @pytest.fixture(scope="session")
-def moto(credentials: None) -> Iterator[FaultProxy]:
-    with moto_one_at_a_time() as proxy:
+def moto(credentials: None, moto: Moto) -> Iterator[FaultProxy]:
+    with one_at_a_time(moto) as proxy:
         yield proxy
 
 

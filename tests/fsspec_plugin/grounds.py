@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import fsspec
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["EVERYWHERE", "GROUNDS", "OTHERWISE", "Ground", "Kind", "Served", "decided_by", "ground_of"]
+__all__ = [
+    "EVERYWHERE",
+    "GROUNDS",
+    "OTHERWISE",
+    "Ground",
+    "Kind",
+    "Served",
+    "by_turns",
+    "decided_by",
+    "ground_of",
+]
 
 Kind = Literal["memory", "local", "s3"]
 Served = Literal["gcs", "azure"]
@@ -131,3 +142,18 @@ def decided_by(arbiter: str, ground: Ground, request: pytest.FixtureRequest) -> 
     """Return a ground where this arbiter decides: a registry, or a lock, is at the address of its fixture."""
     fixture = {"claims": "registry", "redis": "lock"}.get(arbiter)
     return replace(ground, arbiter=request.getfixturevalue(fixture) if fixture else arbiter)
+
+
+def by_turns(named: str, cases: Iterable[Any], *elsewhere: str) -> pytest.MarkDecorator:
+    """Ask each case in memory, and once more on one of the other grounds, which take turns.
+
+    The shim judges a case alike over all stores, and a store does the same for all cases.
+    """
+    asked = list(cases)
+    grounds = ["memory-native"] * len(asked) + list(islice(cycle(elsewhere or GROUNDS[1:]), len(asked)))
+    pairs = zip(grounds, asked * 2, strict=True)
+    return pytest.mark.parametrize(("ground", named), pairs, indirect=["ground"], ids=_label)
+
+
+def _label(value: str | tuple[str, str]) -> str:
+    return value if isinstance(value, str) else "-".join(value)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -379,6 +380,18 @@ def free_port() -> int:
 # --- local disk
 
 
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, disks.Report]]:
+    """Return what writes on a bad disk, once for all tests, and says what came of it there."""
+
+    @cache
+    def report(trouble: str) -> tuple[Path, disks.Report]:
+        place = tmp_path_factory.mktemp("disk")
+        return place, disks.report(trouble, place)
+
+    return report
+
+
 @pytest.mark.parametrize(
     ("trouble", "error", "number", "told"),
     [
@@ -391,23 +404,29 @@ def free_port() -> int:
     ],
 )
 def test_a_disk_that_can_not_keep_a_name_says_so(
-    tmp_path: Path, trouble: str, error: str, number: int | None, told: str
+    reported: Callable[[str], tuple[Path, disks.Report]],
+    trouble: str,
+    error: str,
+    number: int | None,
+    told: str,
 ) -> None:
-    seen = disks.report(trouble, tmp_path)
+    place, seen = reported(trouble)
     assert seen.outcomes.keys() == {"pipe_file", "open", "put_file", "cp_file", "mv", "taken"}, seen
     for way, (kind, code, message) in seen.outcomes.items():
         if way == "taken":
             continue
         assert (kind, code) == (error, number), way
-        assert str(tmp_path / disks.FREE) in message, f"{way} names its file"
+        assert str(place / disks.FREE) in message, f"{way} names its file"
         assert re.search(told, message), message
     assert seen.files == {disks.TAKEN: "the winner's", "source": "source"}
     assert seen.folders == ["t", "t/_delta_log", "u", "u/_delta_log"], "no state folder is left"
 
 
 @pytest.mark.parametrize("trouble", ["full", "no inodes", "read-only", "no attributes", "no links"])
-def test_a_name_that_is_taken_on_a_bad_disk_is_taken(tmp_path: Path, trouble: str) -> None:
-    kind, _, message = disks.report(trouble, tmp_path).outcomes["taken"]
+def test_a_name_that_is_taken_on_a_bad_disk_is_taken(
+    reported: Callable[[str], tuple[Path, disks.Report]], trouble: str
+) -> None:
+    kind, _, message = reported(trouble)[1].outcomes["taken"]
     assert kind == "NameTaken", message
 
 

@@ -15,7 +15,7 @@ from putifabsent.backends.base import Refused
 from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.shim.formats.hudi_layout import was_moved
 from tests.fsspec_plugin.children import in_a_child, pipe_file
-from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
+from tests.fsspec_plugin.grounds import EVERYWHERE, by_turns, ground_of
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
 from tests.stub import Fault, FaultStub, Op
@@ -123,11 +123,13 @@ LOOKS: dict[str, Callable[[Writer, str], bool]] = {
 }
 
 
-@pytest.mark.parametrize("is_pruned", [False, True], ids=["", "pruned"])
-@pytest.mark.parametrize("look", LOOKS)
+@by_turns(
+    "look_of", [*((look, "") for look in LOOKS), *((look, "pruned") for look in LOOKS)], *EVERYWHERE[1:]
+)
 def test_what_is_published_while_it_is_looked_for_is_listed_and_read(
-    ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch, look: str, is_pruned: bool
+    ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch, look_of: tuple[str, str]
 ) -> None:
+    look, is_pruned = look_of
     name = a.commits("100", BODY)
     [body] = ground.around.find(f"{a.root}/.hoodie/.putifabsent/bodies")
     ground.around.rm_file(name)  # as it is before it is published

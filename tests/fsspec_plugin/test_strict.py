@@ -19,6 +19,7 @@ from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.formats.hudi_steps import State, fault_of
+from tests.fsspec_plugin.grounds import by_turns
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ TIMELINES = {8: ".hoodie/timeline", 6: ".hoodie"}
 BENEATH = ".hoodie/metadata/.hoodie/timeline"
 """The timeline of a metadata table, which has no ledger."""
 
-SOME = pytest.mark.parametrize("ground", ["memory-native", "local-claims", "s3-ballot"], indirect=True)
+ELSEWHERE = ("local-claims", "s3-ballot")
 """The rule has tests of its own: here it is that nothing is left behind, by the store or another arbiter."""
 
 
@@ -87,7 +88,7 @@ WAYS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", WAYS)
+@by_turns("way", WAYS)
 def test_what_hudi_does_goes_on(strict: Writer, way: str) -> None:
     timeline = f"{strict.root}/{TIMELINES[8]}"
     there: set[str] = set()
@@ -101,8 +102,7 @@ def test_what_hudi_does_goes_on(strict: Writer, way: str) -> None:
     assert strict.timeline() == sorted(there)
 
 
-@SOME
-@pytest.mark.parametrize("action", ["commit", "deltacommit", "replacecommit", "clean", "rollback", "restore"])
+@by_turns("action", ["commit", "deltacommit", "replacecommit", "clean", "rollback", "restore"], *ELSEWHERE)
 def test_in_version_6_it_goes_on_too(ground: Ground, strict: Writer, action: str) -> None:
     ground.write(f"{strict.root}/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
     inflight = f"{T}.inflight" if action == "commit" else f"{T}.{action}.inflight"
@@ -148,17 +148,18 @@ BENEATH_ALONE = {
 """Of a table that has a ledger, that says so."""
 
 
-@SOME
-@pytest.mark.parametrize(
-    ("folder", "case"),
+@by_turns(
+    "wrong",
     [
         *((TIMELINES[8], case) for case in REFUSED),
         *((BENEATH, case) for case in (REFUSED | BENEATH_ALONE)),
     ],
+    *ELSEWHERE,
 )
 def test_what_it_has_no_step_for_is_refused_and_nothing_is_written(
-    ground: Ground, strict: Writer, folder: str, case: str
+    ground: Ground, strict: Writer, wrong: tuple[str, str]
 ) -> None:
+    folder, case = wrong
     names, last, fault = (REFUSED | BENEATH_ALONE)[case]
     timeline = f"{strict.root}/{folder}"
     if case in REFUSED:
@@ -186,8 +187,7 @@ def test_without_the_option_nothing_is_refused(ground: Ground, a: Writer) -> Non
     assert ground.is_there(a.completed(T))
 
 
-@SOME
-@pytest.mark.parametrize("last", [f"{T}.commit.wanted", "notes", f"{T}.parquet", "history/manifest_1"])
+@by_turns("last", [f"{T}.commit.wanted", "notes", f"{T}.parquet", "history/manifest_1"], *ELSEWHERE)
 def test_what_is_no_instant_is_not_asked_about(strict: Writer, last: str) -> None:
     name = f"{strict.root}/{TIMELINES[8]}/{last}"
     strict.fs.makedirs(name.rpartition("/")[0], exist_ok=True)

@@ -1,4 +1,4 @@
-"""Who begins a commit waits while another writes the same: by each store and each arbiter."""
+"""Who begins a commit waits while another writes the same."""
 
 from __future__ import annotations
 
@@ -17,13 +17,31 @@ from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.appending import append
+from tests.fsspec_plugin.grounds import ground_of
 from tests.fsspec_plugin.hudi_tables import table_in
-from tests.fsspec_plugin.tower_drivers import COMMIT, INSERT, Clock, Driver, F, G, known, stats
+from tests.fsspec_plugin.tower_drivers import (
+    COMMIT,
+    INSERT,
+    NEAR,
+    ON_EACH,
+    Clock,
+    Driver,
+    F,
+    G,
+    known,
+    stats,
+)
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
 
+@pytest.fixture(params=NEAR)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    return ground_of(request)
+
+
+@ON_EACH
 def test_who_would_write_the_same_waits_until_the_other_has_completed(drivers: list[Driver]) -> None:
     a, b, _ = drivers
     known(a, b, F, F)
@@ -106,6 +124,7 @@ def test_who_begins_a_file_group_with_each_insert_waits_for_nobody(drivers: list
     b.begins("600", inserts=1)
 
 
+@ON_EACH
 def test_nobody_waits_for_who_is_dead(drivers: list[Driver], clock: Clock) -> None:
     a, b, _ = drivers
     known(a, b, F, F)
@@ -120,6 +139,7 @@ def test_nobody_waits_for_who_is_dead(drivers: list[Driver], clock: Clock) -> No
     assert b.asks().turn is not None
 
 
+@ON_EACH
 def test_nor_for_who_has_given_up_or_was_rolled_back(drivers: list[Driver], ground: Ground) -> None:
     a, b, c = drivers
     known(a, b, F, F)
@@ -241,6 +261,7 @@ def test_other_turns_wait_for_no_commit(drivers: list[Driver]) -> None:
     b.remote.release_turn(b.root, taken.turn)
 
 
+@ON_EACH
 def test_what_can_t_be_read_stops_nobody_for_good(drivers: list[Driver], ground: Ground) -> None:
     a, b, _ = drivers
     known(a, b, F, F)
@@ -311,6 +332,7 @@ def test_whoever_may_not_look_waits_for_nobody(
     assert b.asks().turn is not None
 
 
+@ON_EACH
 def test_it_decides_nothing(drivers: list[Driver]) -> None:
     """Whoever was let pass by a wrong guess, or a tower that lies, is refused as ever."""
     a, b, _ = drivers

@@ -1,4 +1,4 @@
-"""Those who wait to begin a commit go in the order in which they came: by each store and each arbiter."""
+"""Those who wait to begin a commit go in the order in which they came."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import errno
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from putifabsent.fsspec_plugin import slots, tower
-from tests.fsspec_plugin.tower_drivers import Clock, Driver, F, G, another_replica, known
+from tests.fsspec_plugin.grounds import ground_of
+from tests.fsspec_plugin.tower_drivers import NEAR, ON_EACH, Clock, Driver, F, G, another_replica, known
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.fsspec_plugin.grounds import Ground
 
 
+@pytest.fixture(params=NEAR)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    return ground_of(request)
+
+
+@ON_EACH
 def test_those_who_wait_go_in_the_order_in_which_they_came(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b, F, F)
@@ -104,6 +111,7 @@ def test_a_wide_write_is_not_kept_waiting_by_narrow_ones(drivers: list[Driver]) 
     c.begins("400", (F, G))
 
 
+@ON_EACH
 def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Clock, ground: Ground) -> None:
     a, b, c = drivers
     known(a, b, F, F)
@@ -117,6 +125,7 @@ def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Cloc
     assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
 
 
+@ON_EACH
 def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: Clock) -> None:
     a, b, c = drivers
     known(a, b, F, F)
@@ -185,6 +194,7 @@ def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Drive
     assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
 
 
+@ON_EACH
 def test_whoever_may_not_remove_its_entry_says_that_it_waits_no_more(
     drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,11 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from putifabsent.fsspec_plugin.remote import Remote, Taken
 from putifabsent.fsspec_plugin.tower import Begins, Tower
+from tests.fsspec_plugin.grounds import GROUNDS
 from tests.fsspec_plugin.hudi_tables import Writer
 
 if TYPE_CHECKING:
@@ -17,6 +20,12 @@ if TYPE_CHECKING:
 F, G = "8eda0d68-09c5-4fc1-b9b9-bef42c59d745-0", "b5ded05a-804e-414f-81fb-bd930e4c469c-0"
 
 COMMIT, INSERT = Begins(), Begins(inserts=True)
+
+NEAR = ("memory-native", "local-native")
+"""Who has to wait is judged by what was read, from wherever."""
+
+ON_EACH = pytest.mark.parametrize("ground", GROUNDS, indirect=True)
+"""For what rests on a listing's order, on times and on removals."""
 
 
 @dataclass

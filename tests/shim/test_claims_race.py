@@ -20,7 +20,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.asking import together
-from tests.backends.dynamodb_servers import claims_at, credentials_of_the_lab, moto_one_at_a_time
+from tests.backends.dynamodb_servers import claims_at, credentials_of_the_lab, one_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Store
     from putifabsent.backends.registries import Claims
+    from tests.servers import Moto
 
 WRITERS = 16
 NAMES = 6
@@ -35,8 +36,8 @@ DEADLINE = 120.0
 
 
 @pytest.fixture(scope="module")
-def registry() -> Iterator[Claims]:
-    with credentials_of_the_lab(), moto_one_at_a_time() as proxy:
+def registry(moto: Moto) -> Iterator[Claims]:
+    with credentials_of_the_lab(), one_at_a_time(moto) as proxy:
         claims = claims_at(proxy.endpoint)
         claims.init()
         yield claims
