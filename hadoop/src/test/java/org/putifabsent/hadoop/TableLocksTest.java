@@ -22,6 +22,7 @@ import org.apache.hudi.client.transaction.lock.LockManager;
 import org.apache.hudi.common.config.LockConfiguration;
 import org.apache.hudi.common.config.TypedProperties;
 import org.apache.hudi.common.lock.LockProvider;
+import org.apache.hudi.common.util.ReflectionUtils;
 import org.apache.hudi.config.HoodieWriteConfig;
 import org.apache.hudi.exception.HoodieLockException;
 import org.apache.hudi.storage.hadoop.HadoopStorageConfiguration;
@@ -119,6 +120,24 @@ public class TableLocksTest {
     manager.unlock();
     assertThat(Turn.held(asked(conf), name(".hoodie/timeline/1_1.commit"))).isEmpty();
     whileAnotherHas(".hoodie", () -> {});
+  }
+
+  @Test
+  public void hudi014LocksItsTableByItsTurn() throws Exception {
+    Configuration conf = session();
+    TypedProperties said = new TypedProperties();
+    said.setProperty("hoodie.base.path", "file:" + folder);
+    // Made as its lock manager makes one.
+    Class<?>[] takes = {LockConfiguration.class, Configuration.class};
+    LockProvider<?> provider =
+        (LockProvider<?>)
+            ReflectionUtils.loadClass(
+                Hudi014LockProvider.class.getName(), takes, new LockConfiguration(said), conf);
+    assertThat(provider.tryLock(0, TimeUnit.NANOSECONDS)).isTrue();
+    assertThat(Turn.held(asked(conf), name(".hoodie/1.commit"))).isPresent();
+    provider.unlock();
+    assertThat(Turn.held(asked(conf), name(".hoodie/1.commit"))).isEmpty();
+    provider.close();
   }
 
   @Test
