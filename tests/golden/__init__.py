@@ -15,12 +15,12 @@ A name is ``guarded`` (a Delta log entry, printed as ``...0.json``) or ``ordinar
 ``lost``         free, and the answer to the request that decides is lost once, after it was applied
 ``unknown``      free, and that answer is always lost; the deadline passes at the first pause
 
-Left out, for they add lines and say nothing new: another arbiter on local disk, a lock elsewhere than over
-S3, and claims elsewhere than over memory (the door meets stores and arbiters through their contracts alone);
-a lost answer to a plain write of an ordinary name (the wrapped filesystem's own business, and nobody resolves
-it); a lost answer to each other request than the one that decides (``tests/truth``); parts that go out while
-a file is still being written (``test_ahead.py`` of the door). What fsspec sends at the same time is sent one
-by one here. GCS and Azure are not frozen yet: their clients repeat requests by clocks of their own.
+Left out, for they add lines and say nothing new: another arbiter on local disk, and a lock elsewhere than
+over S3 (the door meets stores and arbiters through their contracts alone); a lost answer to a plain write of
+an ordinary name (the wrapped filesystem's own business, and nobody resolves it); a lost answer to each other
+request than the one that decides (``tests/truth``); parts that go out while a file is still being written
+(``test_ahead.py`` of the door). What fsspec sends at the same time is sent one by one here. GCS and Azure
+are not frozen yet: their clients repeat requests by clocks of their own.
 
 ``python -m tests.golden`` writes the files again, or those that are named behind it, as ``s3-native``.
 """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.golden.verbs import Verb
 
 STORES = {
-    "s3": ("native", "ballot", "redis"),
+    "s3": ("native", "ballot", "dynamodb", "redis"),
     "memory": ("native", "ballot", "dynamodb"),
     "local": ("native",),
 }
