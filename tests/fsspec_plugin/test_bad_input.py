@@ -345,7 +345,7 @@ def test_missing_credentials_are_told(stub: FaultStub, monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     fs = fsspec.filesystem("pias3", arbiter="native", endpoint_url=stub.url("s3"), skip_instance_cache=True)
     for write in WAYS.values():
-        with pytest.raises(PermissionError, match=r"bucket/name: .*credentials"):
+        with pytest.raises(PermissionError, match="credentials: 'bucket/name'"):
             write(fs, "bucket/name")
     assert Op.PUT not in stub.ops
 
