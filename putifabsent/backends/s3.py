@@ -485,7 +485,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 def _found(answer: Mapping[str, Any]) -> Found:
     # Some servers capitalise what are HTTP headers, after all.
     metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
-    properties = {key: answer.get(key) for key in OF_THE_SOURCE - {"Metadata", "Tagging"}}
+    properties = {key: answer[key] for key in OF_THE_SOURCE & answer.keys() if key != "Metadata"}
     size, modified = answer["ContentLength"], answer["LastModified"]
     return found(metadata, properties, answer.get("ETag"), modified, size, answer.get("VersionId"))
 

@@ -48,7 +48,7 @@ from putifabsent.backends.base import (
     caused,
 )
 from putifabsent.backends.body import Body, read_whole
-from putifabsent.backends.object_store import unconditional, unimplemented
+from putifabsent.backends.object_store import own_metadata, unconditional, unimplemented
 from putifabsent.backends.pool import Pool
 from putifabsent.backends.s3_client import CODES, outcome_of
 
@@ -356,8 +356,8 @@ def found(
     in_parts = etag is not None and _IN_PARTS.search(etag) is not None
     times = (None, modified) if in_parts else (modified, None)
     kept = {key: value for key, value in properties.items() if value and (key, value) != _DEFAULT_TYPE}
-    if own := {key: value for key, value in marks.items() if key not in (TOKEN_KEY, WRITER_KEY)}:
-        kept["Metadata"] = own
+    if marks.keys() - {TOKEN_KEY, WRITER_KEY}:
+        kept["Metadata"] = own_metadata(marks)
     holder = Holder(marks.get(TOKEN_KEY), marks.get(WRITER_KEY), times[0], size, version, times[1])
     return Found(holder, properties=kept)
 

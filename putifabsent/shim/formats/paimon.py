@@ -230,8 +230,8 @@ def schema_of(written: bytes) -> dict[str, Any]:
     for each in found.get("fields") or ():
         check_shape("a field", each, {"name": str})
     for key in ("partitionKeys", "primaryKeys"):
-        for each in found.get(key) or ():
-            check_shape(key, {"name": each}, {"name": str})
+        if not all(isinstance(each, str) for each in found.get(key) or ()):
+            raise ValueError(f"{key} of a schema are {found[key]!r:.40}")
     schema: dict[str, Any] = found
     return schema
 
