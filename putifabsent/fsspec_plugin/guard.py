@@ -28,7 +28,7 @@ from putifabsent.fsspec_plugin.mount import Mount, new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
-from putifabsent.fsspec_plugin.slots import Slots
+from putifabsent.fsspec_plugin.slots import Losers, Slots
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps
 from putifabsent.shim import create as native
 from putifabsent.shim.reading import Located, read
@@ -54,6 +54,7 @@ class Guard:
         self._evident: set[tuple[str, ...]] = {("",)}
         self.ledgers = Ledgers(mount)
         self.slots = Slots()  # watched for as long as the mount is there
+        self.losers = Losers(mount, self.slots)
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
         self.rules: Hudi | None = rules_of(mount, self)

@@ -145,7 +145,10 @@ class Remote:
         """Create a guarded name from ``source``, which goes after a win; else as :meth:`create_as`.
 
         A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name. A call
-        that comes twice, through a proxy that repeats it, is answered both times that it is done.
+        that comes twice, through a proxy that repeats it, is answered both times that it is done. Who loses a
+        table's next state to another hears so when its try for the one after that is the next, or after half
+        the mount's ``deadline``: see
+        :class:`~putifabsent.fsspec_plugin.slots.Losers`.
 
         ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
         ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.
@@ -156,7 +159,8 @@ class Remote:
         if name is not None:
             whence = self._fs._source(source, name)
             try:
-                self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
+                with self._guard.losers.in_line(name):
+                    self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
             except FileNotFoundError:
                 # The same call may have come before, and have taken the source along.
                 with suppress(NameTaken):

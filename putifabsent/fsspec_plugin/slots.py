@@ -22,15 +22,18 @@ import os
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed, PutOutcome, Refused
 from putifabsent.backends.body import InMemory
+from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, meet
+from putifabsent.shim.names import Role
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from putifabsent.fsspec_plugin.guard import Guard
+    from putifabsent.fsspec_plugin.mount import Mount
+    from putifabsent.shim.names import Name
 
 LIFELESS = 60.0  # seconds without a new entry after which its waiter is taken for dead
 
@@ -51,6 +56,9 @@ _MOVES = 8  # so often one who comes takes another place, behind others that hav
 
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there. Behind so many others they are as long from the first."""
+
+_WAITERS = 16
+"""So many of a mount's losers wait at once: a service has a number of threads for all that it is asked."""
 
 _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
@@ -338,6 +346,59 @@ class Slots:
             got: Got | Absent = yield from read(Get(entry.name))
             known = self._waiters.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
         return known
+
+
+class Losers:
+    """Those who have lost a table's next state to another, and come back for the one after it: in line.
+
+    Iceberg and Paimon do the last part of a commit anew for each try, and give up after some. So who has lost
+    takes a place in the table's queue, hears of its loss when nobody is before it, and keeps the place until
+    it has won: who tries meanwhile waits, behind it. Where nobody has lost lately nothing is asked, and
+    nobody waits for longer than half the mount's ``deadline``. It is advice, as all queues are.
+    """
+
+    def __init__(self, mount: Mount, slots: Slots) -> None:
+        self._mount = mount
+        self._slots = slots
+        self._lost: Cache[str, float] = Cache()  # when, by the queue
+        self._waiting = threading.BoundedSemaphore(_WAITERS)
+
+    @contextmanager
+    def in_line(self, name: Name) -> Iterator[None]:
+        """What is created inside comes after what those create who have lost before."""
+        if self._mount.options.tower is False or name.role is not Role.SNAPSHOT or name.series is None:
+            yield
+            return
+        # A session has one place, whichever of its threads has lost.
+        asker = Asker(queue_of(name.state), self._mount.session, "")
+        has_waited = time.monotonic() - self._lost.get(asker.folder, -LIFELESS) < LIFELESS
+        comes_back = False
+        if has_waited:
+            self._wait(asker, name)
+        try:
+            yield
+        except NameTaken:
+            self._lost.keep(asker.folder, time.monotonic())
+            comes_back = True
+            if not has_waited:
+                self._wait(asker, name)
+            raise
+        finally:
+            if not comes_back:
+                self._ask(self._slots.leave(asker, self._mount.looker(name)))
+
+    def _wait(self, asker: Asker, name: Name) -> None:
+        if self._waiting.acquire(blocking=False):
+            try:
+                self._ask(self._slots.take(asker, None, self._mount.looker(name)))
+            finally:
+                self._waiting.release()
+
+    def _ask(self, protocol: Protocol[object]) -> None:
+        try:
+            self._mount.run(protocol, deadline=self._mount.options.deadline / 2)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with advice, the name is decided without
+            _log.debug("nobody is waited for: %s", error)
 
 
 class Slot:
