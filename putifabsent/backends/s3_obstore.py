@@ -88,7 +88,6 @@ _NOT_SIGNED = "External AWS credential provider"
 _FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
 # Answers of 400 that are about rights.
 _STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
-_NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
 _BOTO = (BotoCoreError, ClientError)
 _REFRESH = timedelta(seconds=30)
@@ -298,9 +297,12 @@ class FastBucket:
         try:
             return Got(bytes(obstore.get(self._bucket, key).bytes()))
         except _FAILURES as error:
-            if isinstance(error, FileNotFoundError) and _NO_SUCH_BUCKET in str(error):
+            if not isinstance(error, FileNotFoundError):
+                return _reading(self._known(error), name)
+            missing = _fields(error).get("Code")
+            if missing == "NoSuchBucket":
                 return Refused(_bucket_missing(error, name))
-            return _reading(self._known(error), name)
+            return Absent() if missing else TryAgain(error)  # without S3's own word it is some proxy's
 
     async def get_async(self, key: str, name: str) -> GetOutcome:
         begun = _pool.begin(partial(self.get, key, name))
@@ -402,7 +404,7 @@ def _unsigned(error: Exception, name: str) -> TryAgain | Refused:
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
     code = _fields(error).get("Code", "")
     if isinstance(error, FileNotFoundError):
-        return _bucket_missing(error, name)
+        return _bucket_missing(error, name) if code else None  # nor is it S3's word then
     is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
     if is_denied or status in (401, 403) or code in _STALE:
         refused: OSError = PermissionError(errno.EACCES, _why(error), name)

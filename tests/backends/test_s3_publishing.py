@@ -10,11 +10,11 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends import s3_client
-from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, Written
+from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
-from putifabsent.shim.requests import Publish, Put
+from putifabsent.shim.requests import Create, Delete, Get, List, Publish, Put
 from putifabsent.testing import Ask
 from putifabsent.testing.races import creation_of
 from tests.backends.answers import each_answer
@@ -131,7 +131,7 @@ def test_a_missing_source_is_absent_and_a_missing_bucket_is_refused(ask: Ask, st
 NOT_FOUND = {
     "NoSuchKey": Absent,
     "NoSuchBucket": Refused,
-    "": Refused,
+    "": Maybe,
 }
 
 
@@ -144,6 +144,27 @@ def test_only_a_missing_key_is_an_absent_source(code: str) -> None:
     assert isinstance(outcome, NOT_FOUND[code])
     if isinstance(outcome, Refused):
         assert isinstance(outcome.error, FileNotFoundError)
+
+
+@pytest.mark.parametrize("page", [b"404 page not found", b"<html>Not Found</html>"], ids=["text", "html"])
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Create(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+        (put(), Maybe),
+        (Delete(NAME), Maybe),
+        (Get(NAME), TryAgain),
+        (List("bucket/t"), TryAgain),
+    ],
+    ids=["create", "put", "delete", "get", "list"],
+)
+def test_a_404_without_a_word_of_s3_s_is_a_proxy_s_that_does_not_find_the_store(
+    lane: Lane, asked: Any, meaning: type, page: bytes
+) -> None:
+    with Scripted(Reply(404, body=page)) as server:
+        outcome = Ask(at(server, lane), "sync")(asked)
+        assert len(server.asked) == 1
+    assert isinstance(outcome, meaning)
 
 
 def test_an_error_after_the_first_200_is_no_success() -> None:
@@ -351,15 +372,14 @@ def test_an_interrupted_put_of_a_large_body_leaves_nothing_open(stub: FaultStub,
     assert (stub.uploads, stub.objects) == ({}, {})
 
 
-def at(server: Scripted) -> S3Store:
-    return made_store(
-        {
-            "key": "key",
-            "secret": "secret",
-            "endpoint_url": server.url,
-            "client_kwargs": {"region_name": "us-east-1"},
-        }
-    )
+def at(server: Scripted, lane: Lane = "plain") -> S3Store:
+    options = {
+        "key": "key",
+        "secret": "secret",
+        "endpoint_url": server.url,
+        "client_kwargs": {"region_name": "us-east-1"},
+    }
+    return maker(options, lane)()
 
 
 def test_a_name_that_others_keep_is_never_said_to_exist(ask: Ask, stub: FaultStub) -> None:
