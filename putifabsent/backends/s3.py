@@ -233,9 +233,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     async def _listed(self, folder: str, where: dict[str, str]) -> base.ListOutcome:
         bucket, prefix = self._split(folder.rstrip("/") + "/")
         entries: list[Entry] = []
-        page: dict[str, Any] = {"IsTruncated": True}
         more: dict[str, str] = {}
-        while page["IsTruncated"]:
+        while True:
             try:
                 page = await self._sender.call(
                     "list_objects_v2", Bucket=bucket, Prefix=prefix, **where, **more
@@ -243,12 +242,18 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading_of(error, folder)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
+            if "IsTruncated" not in page:
+                return TryAgain(OSError(errno.EPROTO, "the answer is no listing", folder))
             entries += (
                 Entry(f"{bucket}/{o['Key']}", o["LastModified"], o.get("ETag"))
                 for o in page.get("Contents", ())
             )
-            more = {"ContinuationToken": page.get("NextContinuationToken", "")}
-        return Listed(tuple(entries))
+            if not page["IsTruncated"]:
+                return Listed(tuple(entries))
+            before, more = more, {"ContinuationToken": page.get("NextContinuationToken", "")}
+            if more in (before, {"ContinuationToken": ""}):
+                why = "the store says that there is more, and not where: it has no ListObjectsV2"
+                return Refused(OSError(errno.EPROTO, why, folder))
 
     async def delete_async(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """``DeleteObject``: that version in a versioned bucket, else whatever is there.

@@ -167,6 +167,33 @@ def test_a_404_without_a_word_of_s3_s_is_a_proxy_s_that_does_not_find_the_store(
     assert isinstance(outcome, meaning)
 
 
+def page(more: str) -> Reply:
+    contents = "<Contents><Key>t/a</Key><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+    return Reply(200, body=f"<ListBucketResult>{contents}{more}</ListBucketResult>".encode())
+
+
+@pytest.mark.parametrize(
+    ("more", "pages"),
+    [
+        ("<IsTruncated>true</IsTruncated><NextMarker>t/a</NextMarker>", 1),
+        ("<IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>", 2),
+    ],
+    ids=["as ListObjects has it", "the same page again"],
+)
+def test_a_listing_that_does_not_say_where_it_goes_on_comes_to_an_end(more: str, pages: int) -> None:
+    with Scripted(*[page(more)] * pages) as server:
+        outcome = at(server).list("bucket/t")
+        assert len(server.asked) == pages
+    assert isinstance(outcome, Refused)
+    assert "ListObjectsV2" in str(outcome.error)
+
+
+@pytest.mark.parametrize("reply", [Reply(200), page("")], ids=["nothing", "no word of more"])
+def test_what_is_no_listing_is_asked_for_again(reply: Reply) -> None:
+    with Scripted(reply) as server:
+        assert isinstance(at(server).list("bucket/t"), TryAgain)
+
+
 def test_an_error_after_the_first_200_is_no_success() -> None:
     body = b"<Error><Code>NoSuchKey</Code><Message>gone meanwhile</Message></Error>"
     with Scripted(Reply(200, {"Content-Type": "application/xml"}, body)) as server:
