@@ -32,11 +32,10 @@ from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps
 from putifabsent.shim import create as native
 from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Head, List, Protocol
+from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Listed
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.salts import Salts
     from putifabsent.inspection.commits import Commits
@@ -156,24 +155,10 @@ class Guard:
     def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
         """Say whether one of several files or folders is there."""
         for sibling in siblings:
-            # A listing from before the table was made would leave its names unguarded.
-            self.mount.forget_listed(sibling)
-            # Not `exists`, to which any error is an absence: the name would be left unguarded.
-            with contextlib.suppress(NotADirectoryError, *absences):
-                try:
-                    yield Call("info", (sibling,))
+            with contextlib.suppress(*absences):
+                if (yield from self.mount.is_there(sibling)):
                     return True
-                except FileNotFoundError as error:
-                    # A cause is a client's word: of the bucket, or of a proxy that does not find its store.
-                    if error.__cause__ is not None and (yield from self._is_listed(sibling)):
-                        return True
         return False
-
-    def _is_listed(self, sibling: str) -> Steps[bool]:
-        """Say by listings whether a file or folder is there; they are tried again until the store answers."""
-        inside: Listed = yield Decide(read(List(sibling)))
-        beside: Listed = yield Decide(read(List(sibling.rpartition("/")[0])))
-        return bool(inside.entries) or any(each.name == sibling for each in beside.entries)
 
     def forget_below(self, folder: str) -> None:
         """Forget what is known of a folder that is removed: something else may be made there."""
