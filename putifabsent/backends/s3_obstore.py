@@ -412,7 +412,7 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
         return unimplemented(error, name)
     elif CODES.get(code) == "lost":
         return None
-    elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
+    elif isinstance(error, ValueError) or (status is not None and 400 <= status < 500 and status != 408):
         refused = OSError(errno.EINVAL, _why(error), name)
     else:
         return None

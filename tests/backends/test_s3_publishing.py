@@ -14,7 +14,7 @@ from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, Tr
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
-from putifabsent.shim.requests import Create, Delete, Get, List, Publish, Put
+from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put
 from putifabsent.testing import Ask
 from putifabsent.testing.races import creation_of
 from tests.backends.answers import each_answer
@@ -165,6 +165,44 @@ def test_a_404_without_a_word_of_s3_s_is_a_proxy_s_that_does_not_find_the_store(
         outcome = Ask(at(server, lane), "sync")(asked)
         assert len(server.asked) == 1
     assert isinstance(outcome, meaning)
+
+
+def leads_to_a_page(status: int = 302) -> tuple[Reply, Reply]:
+    """Return what a proxy answers, and the page: it has all that an object shows, but no token."""
+    shows = {"ETag": '"x"', "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
+    return Reply(status, {"Location": "/maintenance"}), Reply(200, shows, b"<html>later</html>")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "asked", [put(), Create(NAME, InMemory(b"x"), creation_of(NAME))], ids=["put", "create"]
+)
+def test_a_put_does_not_follow_a_redirect(asked: Any, status: int) -> None:
+    with Scripted(*leads_to_a_page(status)) as server:
+        assert isinstance(Ask(at(server, "full"), "sync")(asked), Maybe)
+        assert len(server.asked) == 1
+
+
+def test_a_bucket_of_another_region_is_found_there() -> None:
+    body = b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>"
+    there = Reply(301, {"x-amz-bucket-region": "eu-west-1", "Location": "/maintenance"}, body)
+    with Scripted(there, Reply(200, {"ETag": '"x"'})) as server:
+        assert isinstance(Ask(at(server, "full"), "sync")(put()), Written)
+        assert [each.path for each in server.asked] == [f"/{SOURCE}"] * 2
+
+
+def test_a_redirect_says_nothing_of_a_put(lane: Lane) -> None:
+    # A proxy may lead to a page on its trouble when the store has applied it, and was too slow.
+    with Scripted(*leads_to_a_page()) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(put()), Maybe)
+
+
+def test_a_page_that_a_redirect_leads_to_is_no_holder(lane: Lane) -> None:
+    elsewhere, there = leads_to_a_page()
+    followed = [there, elsewhere] if lane == "plain" else []
+    with Scripted(elsewhere, *followed) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(Head(NAME)), TryAgain)
+        assert len(server.asked) == 1 + len(followed)
 
 
 def page(more: str) -> Reply:
