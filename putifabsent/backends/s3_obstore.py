@@ -80,6 +80,9 @@ _CONFIG_OPTIONS = {
 _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
+# Of what is put in one request. A put whose answer is "303" becomes a look at some page, by its own tag.
+_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}"?')
+_NOT_S3 = "the answer's entity tag is none of S3's, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection.
@@ -267,6 +270,8 @@ class FastBucket:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
+        if _S3S_TAG.fullmatch(answer["e_tag"] or "") is None and not _holds(self.head(key, name), creation):
+            return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
     async def _put_async(
@@ -279,6 +284,10 @@ class FastBucket:
             answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
+        if _S3S_TAG.fullmatch(answer["e_tag"] or "") is None:
+            seen = await self.head_async(key, name)
+            if not _holds(seen, creation):
+                return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome:
@@ -362,6 +371,10 @@ def found(
         kept["Metadata"] = own_metadata(marks)
     holder = Holder(marks.get(TOKEN_KEY), marks.get(WRITER_KEY), times[0], size, version, times[1])
     return Found(holder, properties=kept)
+
+
+def _holds(seen: HeadOutcome, creation: Creation) -> bool:
+    return isinstance(seen, Found) and seen.holder.token == creation.token
 
 
 def _found(answer: obstore.GetResult) -> Found:

@@ -183,6 +183,15 @@ def test_a_put_does_not_follow_a_redirect(asked: Any, status: int) -> None:
         assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_page_that_a_redirect_leads_to_is_no_creation(colour: Any) -> None:
+    # obstore makes a look of a put there.
+    with Scripted(*leads_to_a_page(303), Reply(404)) as server:
+        outcome = Ask(at(server), colour)(Create(NAME, InMemory(b"x"), creation_of(NAME)))
+        assert [each.method for each in server.asked] == ["PUT", "GET", "HEAD"]
+    assert isinstance(outcome, Maybe)
+
+
 def test_a_bucket_of_another_region_is_found_there() -> None:
     body = b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>"
     there = Reply(301, {"x-amz-bucket-region": "eu-west-1", "Location": "/maintenance"}, body)
