@@ -1,7 +1,7 @@
 """What every aiobotocore client of this package shares: an HTTP session that sends once, and its failures.
 
 Three layers may resend a request whose answer was lost: the library above, botocore's retry handler and,
-below both and without a setting, aiohttp's session on a dropped connection.
+below both and without a setting, aiohttp's session on a dropped connection. That one follows redirects, too.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ _LOST = (
 
 _CONTINUE = 1.0  # seconds for a server's word that it wants the body; as botocore's own client has it
 
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REGION = "x-amz-bucket-region"
+
 _LONGEST = 2**31 - 1
 """Milliseconds: so many a socket's option can say."""
 
@@ -98,7 +101,10 @@ def _sends(wanted: asyncio.Future[bool]) -> None:
 
 
 class SingleSend(AIOHTTPSession):
-    """aiobotocore's HTTP session without aiohttp's silent second send of idempotent requests.
+    """aiobotocore's HTTP session without aiohttp's silent second sends.
+
+    Those are of idempotent requests, and where a redirect leads to: there a put may come as a look at some
+    page, which seems to say that it was applied. One that names a bucket's region is botocore's to follow.
 
     Nor does it wait for ever for a server that takes no more of a request: aiohttp's own time-outs are of
     connecting and of reading.
@@ -109,9 +115,19 @@ class SingleSend(AIOHTTPSession):
         session._retry_connection = False
         if session._request_class is not _Request:  # it is made once for all requests
             session._request_class = _Request
+            sending: Any = session
+            sending._request = partial(sending._request, allow_redirects=False)
             connector: Any = session.connector
             connector._socket_factory = partial(self._socket, connector._socket_factory)
         return session
+
+    async def send(self, request: Any) -> Any:
+        """Send it once; a redirect is an answer that says nothing of it."""
+        answer: Any = await super().send(request)
+        if answer.status_code in _REDIRECTS and _REGION not in answer.headers:
+            answer.raw.close()
+            raise ConnectionError(errno.EPROTO, f"the answer is a redirect ({answer.status_code})")
+        return answer
 
     def _socket(self, given: Callable[..., socket.socket] | None, address: tuple[Any, ...]) -> socket.socket:
         made = socket.socket(*address[:3]) if given is None else given(address)

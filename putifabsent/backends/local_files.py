@@ -95,8 +95,10 @@ def temporary(body: Body, creation: Creation, name: str) -> Iterator[tuple[str, 
         os.fsync(file)
         yield path, file
     finally:
-        os.close(file)
-        # The name is decided by now; litter must not turn a win into an error.
+        # The name is decided by now, and the bytes are synced: neither what a file server says to a close nor
+        # litter must turn a win into an error.
+        with contextlib.suppress(OSError):
+            os.close(file)
         with contextlib.suppress(OSError):
             os.unlink(path)
         with contextlib.suppress(OSError):

@@ -12,6 +12,9 @@ below 300, 408, 5xx     Maybe           TryAgain     Maybe          Maybe
 404                     Refused         Absent       Deleted        Refused
 501, and any other      Refused         Refused      Refused        Refused
 ======================  ==============  ===========  =============  ======================
+
+A proxy that does not find its store answers 404, too, for as long as it is being set up, or leads to a page
+of its own. S3 says what it misses, but to a look: what says nothing is "lost", and so is a redirect.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ TABLE = "putifabsent_counters"  # where counters are; it is looked for by the se
 _ENDED = ("08", "57P01", "57P02", "57P04", "57P05", "58", "XX", "40003")
 """The connection, the server or its disk has failed, or it does not know how the statement ended."""
 
-_PASSES = ("25006", "40", "53", "55P03", "57014", "57P03")
+_READ_ONLY = "25006"
+_PASSES = (_READ_ONLY, "40", "53", "55P03", "57014", "57P03")
 """A standby, a conflict, too little of something, a lock or a time-out, a server that is starting."""
 
 _FORBIDDEN = ("28", "42501")
@@ -222,7 +223,9 @@ class PostgresCounter(Counter):
             row = answer.fetchone()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, self._shown, sent=True)
-            self._put_back(idle, connection, fit=not isinstance(outcome, Maybe))
+            # What is a standby by now may keep its connections: new ones find the server that is none.
+            is_standby = getattr(error, "sqlstate", None) == _READ_ONLY
+            self._put_back(idle, connection, fit=not (is_standby or isinstance(outcome, Maybe)))
             return outcome
         except BaseException:
             # An answer may still come, which the next statement must not take for its own.

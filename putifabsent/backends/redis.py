@@ -211,6 +211,11 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
             connection.read_response()
         connection.send_command(*command, check_health=False)
         return connection.read_response()
+    except ReadOnlyError:
+        # A primary that has become a replica keeps its connections: new ones find who has its address now.
+        connection.disconnect()
+        pool.disconnect(inuse_connections=False)
+        raise
     except ResponseError:
         raise
     except BaseException:

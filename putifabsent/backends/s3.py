@@ -150,16 +150,33 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> base.HeadOutcome:
-        """``HeadObject``."""
-        bucket, key = self._split(name)
-        if (fast := self._fast.bucket(bucket, key)) is not None:
-            return fast.head(key, name)
-        return self._wait(self.head_async, name)
+        """``HeadObject``; what has no token is asked for by the client that follows no redirect."""
+        seen = self._glance(name)
+        return self._wait(self._look, name) if seen is None or _may_be_elsewhere(seen) else seen
 
     async def head_async(self, name: str) -> base.HeadOutcome:
+        seen = await self._glance_async(name)
+        return await self._look(name) if seen is None or _may_be_elsewhere(seen) else seen
+
+    def glance(self, name: str) -> base.HeadOutcome:
+        """``HeadObject``."""
+        return self._glance(name) or self._wait(self._look, name)
+
+    async def glance_async(self, name: str) -> base.HeadOutcome:
+        return await self._glance_async(name) or await self._look(name)
+
+    def _glance(self, name: str) -> base.HeadOutcome | None:
         bucket, key = self._split(name)
-        if (fast := await self._fast.bucket_async(bucket, key)) is not None:
-            return await fast.head_async(key, name)
+        fast = self._fast.bucket(bucket, key)
+        return None if fast is None else fast.head(key, name)
+
+    async def _glance_async(self, name: str) -> base.HeadOutcome | None:
+        bucket, key = self._split(name)
+        fast = await self._fast.bucket_async(bucket, key)
+        return None if fast is None else await fast.head_async(key, name)
+
+    async def _look(self, name: str) -> base.HeadOutcome:
+        bucket, key = self._split(name)
         try:
             return _found(await self._sender.call("head_object", Bucket=bucket, Key=key))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
@@ -233,9 +250,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     async def _listed(self, folder: str, where: dict[str, str]) -> base.ListOutcome:
         bucket, prefix = self._split(folder.rstrip("/") + "/")
         entries: list[Entry] = []
-        page: dict[str, Any] = {"IsTruncated": True}
         more: dict[str, str] = {}
-        while page["IsTruncated"]:
+        while True:
             try:
                 page = await self._sender.call(
                     "list_objects_v2", Bucket=bucket, Prefix=prefix, **where, **more
@@ -243,12 +259,18 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading_of(error, folder)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
+            if "IsTruncated" not in page:
+                return TryAgain(OSError(errno.EPROTO, "the answer is no listing", folder))
             entries += (
                 Entry(f"{bucket}/{o['Key']}", o["LastModified"], o.get("ETag"))
                 for o in page.get("Contents", ())
             )
-            more = {"ContinuationToken": page.get("NextContinuationToken", "")}
-        return Listed(tuple(entries))
+            if not page["IsTruncated"]:
+                return Listed(tuple(entries))
+            before, more = more, {"ContinuationToken": page.get("NextContinuationToken", "")}
+            if more in (before, {"ContinuationToken": ""}):
+                why = "the store says that there is more, and not where: it has no ListObjectsV2"
+                return Refused(OSError(errno.EPROTO, why, folder))
 
     async def delete_async(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """``DeleteObject``: that version in a versioned bucket, else whatever is there.
@@ -480,6 +502,11 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return bucket, key
         bucket, _, key = name.partition("/")
         return bucket, key
+
+
+def _may_be_elsewhere(seen: base.HeadOutcome) -> bool:
+    """Whether it may be another page: obstore follows redirects, to that of a maintenance or of a login."""
+    return isinstance(seen, Found) and seen.holder.token is None
 
 
 def _found(answer: Mapping[str, Any]) -> Found:

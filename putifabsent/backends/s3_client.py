@@ -172,6 +172,9 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
     code, status = code_of(error), status_of(error)
     if code == "NoSuchUpload":
         return Gone()
+    if status == HTTPStatus.NOT_FOUND and code in ("", "404") and error.operation_name != "HeadObject":
+        # Only a look is answered without S3's own word. This is some proxy's, which does not find the store.
+        return Maybe(error)
     # A 200 may carry an error, too: Complete and Copy send their status before they are done.
     outcome = by_status(error, status, CODES.get(code))
     if outcome is not None:

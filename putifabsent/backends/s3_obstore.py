@@ -80,6 +80,9 @@ _CONFIG_OPTIONS = {
 _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
+# Of what is put in one request. A put whose answer is "303" becomes a look at some page, by its own tag.
+_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}"?')
+_NOT_S3 = "the answer's entity tag is none of S3's, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection.
@@ -88,7 +91,6 @@ _NOT_SIGNED = "External AWS credential provider"
 _FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
 # Answers of 400 that are about rights.
 _STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
-_NO_SUCH_BUCKET = "<Code>NoSuchBucket</Code>"
 _FAILURES = (BaseError, OSError, ValueError)
 _BOTO = (BotoCoreError, ClientError)
 _REFRESH = timedelta(seconds=30)
@@ -268,6 +270,8 @@ class FastBucket:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
+        if _S3S_TAG.fullmatch(answer["e_tag"] or "") is None and not _holds(self.head(key, name), creation):
+            return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
     async def _put_async(
@@ -280,6 +284,10 @@ class FastBucket:
             answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
+        if _S3S_TAG.fullmatch(answer["e_tag"] or "") is None:
+            seen = await self.head_async(key, name)
+            if not _holds(seen, creation):
+                return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome:
@@ -298,9 +306,12 @@ class FastBucket:
         try:
             return Got(bytes(obstore.get(self._bucket, key).bytes()))
         except _FAILURES as error:
-            if isinstance(error, FileNotFoundError) and _NO_SUCH_BUCKET in str(error):
+            if not isinstance(error, FileNotFoundError):
+                return _reading(self._known(error), name)
+            missing = _fields(error).get("Code")
+            if missing == "NoSuchBucket":
                 return Refused(_bucket_missing(error, name))
-            return _reading(self._known(error), name)
+            return Absent() if missing else TryAgain(error)  # without S3's own word it is some proxy's
 
     async def get_async(self, key: str, name: str) -> GetOutcome:
         begun = _pool.begin(partial(self.get, key, name))
@@ -362,6 +373,10 @@ def found(
     return Found(holder, properties=kept)
 
 
+def _holds(seen: HeadOutcome, creation: Creation) -> bool:
+    return isinstance(seen, Found) and seen.holder.token == creation.token
+
+
 def _found(answer: obstore.GetResult) -> Found:
     meta, properties, marks = answer.meta, {}, {}
     for key, value in answer.attributes.items():
@@ -402,7 +417,7 @@ def _unsigned(error: Exception, name: str) -> TryAgain | Refused:
 def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
     code = _fields(error).get("Code", "")
     if isinstance(error, FileNotFoundError):
-        return _bucket_missing(error, name)
+        return _bucket_missing(error, name) if code else None  # nor is it S3's word then
     is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
     if is_denied or status in (401, 403) or code in _STALE:
         refused: OSError = PermissionError(errno.EACCES, _why(error), name)
@@ -410,7 +425,7 @@ def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
         return unimplemented(error, name)
     elif CODES.get(code) == "lost":
         return None
-    elif isinstance(error, ValueError) or (status is not None and 300 <= status < 500 and status != 408):
+    elif isinstance(error, ValueError) or (status is not None and 400 <= status < 500 and status != 408):
         refused = OSError(errno.EINVAL, _why(error), name)
     else:
         return None

@@ -156,12 +156,9 @@ class Guard:
     def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
         """Say whether one of several files or folders is there."""
         for sibling in siblings:
-            # A listing from before the table was made would leave its names unguarded.
-            self.mount.forget_listed(sibling)
-            # Not `exists`, to which any error is an absence: the name would be left unguarded.
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError, *absences):
-                yield Call("info", (sibling,))
-                return True
+            with contextlib.suppress(*absences):
+                if (yield from self.mount.is_there(sibling)):
+                    return True
         return False
 
     def forget_below(self, folder: str) -> None:

@@ -38,10 +38,13 @@ from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.probe_policy import BY_THE_STORE
+from putifabsent.shim.reading import read
+from putifabsent.shim.requests import List
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
+    from putifabsent.backends.base import Listed
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.fsspec_plugin.files import JointTransaction
     from putifabsent.shim.arbiter import Arbiter
@@ -219,6 +222,24 @@ class Mount:
     def looker(self, name: Name) -> Creation:
         """Return a creation for one who only looks: what it finishes on the way goes under its token."""
         return Creation(new_token(), self.writer, name.state)
+
+    def is_there(self, path: str) -> Steps[bool]:
+        """Say whether a file or a folder is there; no error is an absence, as to `exists` and `isdir`."""
+        self.forget_listed(path)  # it may have been made since
+        try:
+            yield Call("info", (path,))
+        except NotADirectoryError:
+            return False
+        except FileNotFoundError as error:
+            # A cause is a client's word: of the bucket, or of a proxy that does not find its store.
+            return error.__cause__ is not None and (yield from self._is_listed(path))
+        return True
+
+    def _is_listed(self, path: str) -> Steps[bool]:
+        """Say by listings whether a file or folder is there; they are tried again until the store answers."""
+        inside: Listed = yield Decide(read(List(path)))
+        beside: Listed = yield Decide(read(List(path.rpartition("/")[0])))
+        return bool(inside.entries) or any(each.name == path for each in beside.entries)
 
     def beside(self, folder: str, beginning: str) -> Steps[list[str]]:
         """List what is in a folder, where a store can: only what begins so."""

@@ -178,7 +178,8 @@ class Claimant:
         A living one of which nothing is left dies: no deletion removes bytes before it has ended their claim,
         so something that goes round the shim has removed them, and nobody can bring them back.
 
-        ``NameTaken``: it lives. ``OutcomeUnknown``: mine was there before.
+        ``NameTaken``: it lives. ``OutcomeUnknown``: mine was there before. ``OSError``: the store shows
+        nothing of mine either.
         """
         if self.is_mine(there):
             self.may_hold = there.incarnation
@@ -196,6 +197,7 @@ class Claimant:
             if now is None:
                 raise NameTaken(self.name.path, holder_of(there))  # it was, until it was forgotten
             if now == there:
+                yield from self.refuse_unseen(there)
                 now = yield from self.end(there)
                 self.may_hold = None
             return (yield from self.give_way(now))
@@ -217,6 +219,18 @@ class Claimant:
         path = self.path_of(claim)
         seen = Absent() if path is None else (yield from self.glimpse(path))
         return not isinstance(seen, Absent) and not (isinstance(seen, Found) and has_ended(seen, claim))
+
+    def refuse_unseen(self, claim: Claim) -> Protocol[None]:
+        """Pass if a listing shows my own bytes, and none of a living claim's.
+
+        A look may be answered by who does not find the store, or has a copy of it that is behind.
+        """
+        left = yield from self.listed()
+        if claim.key in left:
+            raise NameTaken(self.name.path, holder_of(claim))
+        if self.key not in left:
+            reason = "the store shows neither the holder's bytes nor those that were put now"
+            raise OSError(errno.EIO, reason, self.name.path)
 
     def located(self, claim: Claim) -> Protocol[Located | Absent | None]:
         """Find the bytes of a living claim, and publish them where they are not.

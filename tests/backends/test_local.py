@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +13,7 @@ import pytest
 
 from putifabsent.backends.base import (
     Absent,
+    Created,
     Creation,
     Deleted,
     Exists,
@@ -225,3 +227,24 @@ def test_a_read_whose_answer_a_file_server_lost_is_tried_again(
 
     monkeypatch.setattr(call, loses, raising=False)
     assert getattr(LocalStore(), read)(str(tmp_path)) == TryAgain(lost)
+
+
+@pytest.mark.parametrize("write", ["create", "put"])
+def test_a_file_server_that_loses_the_answer_to_a_close_unmakes_nothing(
+    write: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = os.close
+
+    def loses(file: int) -> None:
+        is_file = stat.S_ISREG(os.fstat(file).st_mode)
+        close(file)
+        if is_file:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    name = str(tmp_path / "name")
+    creation = creation_of(name)
+    monkeypatch.setattr("putifabsent.backends.local_files.os.close", loses)
+    outcome = getattr(LocalStore(), write)(name, InMemory(b"mine"), creation)
+    monkeypatch.undo()
+    assert Path(name).read_bytes() == b"mine"
+    assert outcome == (Created if write == "create" else Written)(creation.token)

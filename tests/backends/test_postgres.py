@@ -120,12 +120,19 @@ def test_an_end_of_the_session_says_nothing_of_the_statement(
     assert isinstance(counter.advance("t", 0), Maybe)
 
 
-@pytest.mark.parametrize("state", ["40001", "40P01", "53300", "55P03", "57014", "25006", "57P03"])
+@pytest.mark.parametrize("state", ["40001", "40P01", "53300", "55P03", "57014", "57P03"])
 def test_what_passes_has_moved_nothing(server: Postgres, counter: Counter, state: str) -> None:
     server.faults.append(Fault(SqlError(state)))
     assert isinstance(counter.advance("t", 0), TryAgain)
     assert counter.advance("t", 0) == Advanced(1)
     assert len(server.connections) == 1
+
+
+def test_who_hears_that_it_speaks_to_a_standby_connects_anew(server: Postgres, counter: Counter) -> None:
+    server.faults.append(Fault(SqlError("25006")))
+    assert isinstance(counter.advance("t", 0), TryAgain)
+    assert counter.advance("t", 0) == Advanced(1)
+    assert [each.closed for each in server.connections] == [True, False]
 
 
 @pytest.mark.parametrize(

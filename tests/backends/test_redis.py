@@ -267,6 +267,18 @@ def test_a_primary_that_became_a_replica_has_changed_nothing(valkey: Valkey, key
         assert isinstance(lock.acquire(f"{key}2", "one", 60), TryAgain)
 
 
+def test_an_address_that_goes_over_to_another_server_is_followed(valkey: Valkey, key: str) -> None:
+    """The old primary, a replica now, closes no connection."""
+    host, _, port = valkey.address.partition(":")
+    with Valkey() as other, FaultProxy(other.address, speech="redis") as proxy:
+        lock = open_lock(f"redis://{proxy.address}")
+        assert lock.acquire(key, "one", 60) == Acquired()
+        other.tell("REPLICAOF", host, port)
+        proxy._upstream = (host, int(port))
+        assert isinstance(lock.acquire(f"{key}2", "one", 60), TryAgain)
+        assert lock.acquire(f"{key}2", "one", 60) == Acquired()
+
+
 # --- credentials
 
 

@@ -10,11 +10,11 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends import s3_client
-from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, Written
+from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, TryAgain, Written
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
-from putifabsent.shim.requests import Publish, Put
+from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put
 from putifabsent.testing import Ask
 from putifabsent.testing.races import creation_of
 from tests.backends.answers import each_answer
@@ -131,7 +131,7 @@ def test_a_missing_source_is_absent_and_a_missing_bucket_is_refused(ask: Ask, st
 NOT_FOUND = {
     "NoSuchKey": Absent,
     "NoSuchBucket": Refused,
-    "": Refused,
+    "": Maybe,
 }
 
 
@@ -144,6 +144,101 @@ def test_only_a_missing_key_is_an_absent_source(code: str) -> None:
     assert isinstance(outcome, NOT_FOUND[code])
     if isinstance(outcome, Refused):
         assert isinstance(outcome.error, FileNotFoundError)
+
+
+@pytest.mark.parametrize("page", [b"404 page not found", b"<html>Not Found</html>"], ids=["text", "html"])
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Create(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+        (put(), Maybe),
+        (Delete(NAME), Maybe),
+        (Get(NAME), TryAgain),
+        (List("bucket/t"), TryAgain),
+    ],
+    ids=["create", "put", "delete", "get", "list"],
+)
+def test_a_404_without_a_word_of_s3_s_is_a_proxy_s_that_does_not_find_the_store(
+    lane: Lane, asked: Any, meaning: type, page: bytes
+) -> None:
+    with Scripted(Reply(404, body=page)) as server:
+        outcome = Ask(at(server, lane), "sync")(asked)
+        assert len(server.asked) == 1
+    assert isinstance(outcome, meaning)
+
+
+def leads_to_a_page(status: int = 302) -> tuple[Reply, Reply]:
+    """Return what a proxy answers, and the page: it has all that an object shows, but no token."""
+    shows = {"ETag": '"x"', "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
+    return Reply(status, {"Location": "/maintenance"}), Reply(200, shows, b"<html>later</html>")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "asked", [put(), Create(NAME, InMemory(b"x"), creation_of(NAME))], ids=["put", "create"]
+)
+def test_a_put_does_not_follow_a_redirect(asked: Any, status: int) -> None:
+    with Scripted(*leads_to_a_page(status)) as server:
+        assert isinstance(Ask(at(server, "full"), "sync")(asked), Maybe)
+        assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_page_that_a_redirect_leads_to_is_no_creation(colour: Any) -> None:
+    # obstore makes a look of a put there.
+    with Scripted(*leads_to_a_page(303), Reply(404)) as server:
+        outcome = Ask(at(server), colour)(Create(NAME, InMemory(b"x"), creation_of(NAME)))
+        assert [each.method for each in server.asked] == ["PUT", "GET", "HEAD"]
+    assert isinstance(outcome, Maybe)
+
+
+def test_a_bucket_of_another_region_is_found_there() -> None:
+    body = b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>"
+    there = Reply(301, {"x-amz-bucket-region": "eu-west-1", "Location": "/maintenance"}, body)
+    with Scripted(there, Reply(200, {"ETag": '"x"'})) as server:
+        assert isinstance(Ask(at(server, "full"), "sync")(put()), Written)
+        assert [each.path for each in server.asked] == [f"/{SOURCE}"] * 2
+
+
+def test_a_redirect_says_nothing_of_a_put(lane: Lane) -> None:
+    # A proxy may lead to a page on its trouble when the store has applied it, and was too slow.
+    with Scripted(*leads_to_a_page()) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(put()), Maybe)
+
+
+def test_a_page_that_a_redirect_leads_to_is_no_holder(lane: Lane) -> None:
+    elsewhere, there = leads_to_a_page()
+    followed = [there, elsewhere] if lane == "plain" else []
+    with Scripted(elsewhere, *followed) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(Head(NAME)), TryAgain)
+        assert len(server.asked) == 1 + len(followed)
+
+
+def page(more: str) -> Reply:
+    contents = "<Contents><Key>t/a</Key><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+    return Reply(200, body=f"<ListBucketResult>{contents}{more}</ListBucketResult>".encode())
+
+
+@pytest.mark.parametrize(
+    ("more", "pages"),
+    [
+        ("<IsTruncated>true</IsTruncated><NextMarker>t/a</NextMarker>", 1),
+        ("<IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>", 2),
+    ],
+    ids=["as ListObjects has it", "the same page again"],
+)
+def test_a_listing_that_does_not_say_where_it_goes_on_comes_to_an_end(more: str, pages: int) -> None:
+    with Scripted(*[page(more)] * pages) as server:
+        outcome = at(server).list("bucket/t")
+        assert len(server.asked) == pages
+    assert isinstance(outcome, Refused)
+    assert "ListObjectsV2" in str(outcome.error)
+
+
+@pytest.mark.parametrize("reply", [Reply(200), page("")], ids=["nothing", "no word of more"])
+def test_what_is_no_listing_is_asked_for_again(reply: Reply) -> None:
+    with Scripted(reply) as server:
+        assert isinstance(at(server).list("bucket/t"), TryAgain)
 
 
 def test_an_error_after_the_first_200_is_no_success() -> None:
@@ -351,15 +446,14 @@ def test_an_interrupted_put_of_a_large_body_leaves_nothing_open(stub: FaultStub,
     assert (stub.uploads, stub.objects) == ({}, {})
 
 
-def at(server: Scripted) -> S3Store:
-    return made_store(
-        {
-            "key": "key",
-            "secret": "secret",
-            "endpoint_url": server.url,
-            "client_kwargs": {"region_name": "us-east-1"},
-        }
-    )
+def at(server: Scripted, lane: Lane = "plain") -> S3Store:
+    options = {
+        "key": "key",
+        "secret": "secret",
+        "endpoint_url": server.url,
+        "client_kwargs": {"region_name": "us-east-1"},
+    }
+    return maker(options, lane)()
 
 
 def test_a_name_that_others_keep_is_never_said_to_exist(ask: Ask, stub: FaultStub) -> None:

@@ -14,6 +14,7 @@ import fsspec
 import pytest
 
 from putifabsent import ConfigError, NameTaken
+from putifabsent.lab.fault_proxy import Fault, FaultProxy
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
@@ -231,6 +232,20 @@ def test_evidence_that_appears_behind_a_listing_is_seen(stub: FaultStub, on_stub
     stub.put("bucket", "c/metadata", b"{}")
     with pytest.raises(NameTaken):
         fs.pipe_file("bucket/c/offsets/0", BODY)
+
+
+def test_who_does_not_find_the_store_says_nothing_of_evidence(stub: FaultStub, on_stub: Any) -> None:
+    """A proxy that is being set up says 404 of all for a moment, and then lets the write through."""
+    stub.put("bucket", "t/schema/schema-0", b"{}")
+    stub.put("bucket", "t/snapshot/snapshot-1", b"the winner's")
+    not_found = Fault(applies=False, says=b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    with FaultProxy(stub.storage_options("s3")["endpoint_url"]) as proxy:
+        fs = on_stub(endpoint_url=proxy.endpoint, skip_instance_cache=True)
+        proxy.script("HEAD", not_found)
+        proxy.script("GET", *[not_found] * 3)
+        with pytest.raises(NameTaken):
+            fs.pipe_file("bucket/t/snapshot/snapshot-1", BODY)
+    assert stub.objects["bucket", "t/snapshot/snapshot-1"].data == b"the winner's"
 
 
 def test_evidence_of_one_table_is_none_for_another(stub: FaultStub, on_stub: Any) -> None:

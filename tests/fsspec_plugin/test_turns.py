@@ -17,6 +17,7 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin import turns
 from putifabsent.fsspec_plugin.remote import Remote
+from putifabsent.lab import fault_proxy as proxied
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
@@ -50,6 +51,25 @@ def test_a_turn_is_one_s_until_it_is_given_back(ground: Ground, a: Writer, b: Wr
     with b.fs.turn(b.root, lease=LONG):
         pass
     assert records_of(ground, a.root) == ["TURN", "RELEASE", "TURN", "RELEASE"]
+
+
+@pytest.mark.parametrize("lies", ["an old listing", "a proxy that does not find its store"])
+def test_who_sees_no_table_yet_takes_no_turn_of_another_ledger(lies: str) -> None:
+    not_found = proxied.Fault(applies=False, says=b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    with FaultStub() as stub, proxied.FaultProxy(stub.storage_options("s3")["endpoint_url"]) as proxy:
+        options = {"arbiter": "native", "skip_instance_cache": True, **stub.storage_options("s3")}
+        a = fsspec.filesystem("pias3", writer_session="a", **options)
+        b = fsspec.filesystem("pias3", writer_session="b", **{**options, "endpoint_url": proxy.endpoint})
+        stub.put("bucket", "t/rows", b"")
+        if lies == "an old listing":
+            b.ls("bucket/t")
+        stub.put("bucket", "t/.hoodie/hoodie.properties", b"hoodie.table.version=8\n")
+        with a.turn("bucket/t", lease=LONG):
+            if lies != "an old listing":
+                proxy.script("HEAD", not_found)
+                proxy.script("GET", not_found)
+            with pytest.raises(TimeoutError, match="session a"), b.turn("bucket/t", timeout=SHORT):
+                pass
 
 
 def test_while_somebody_has_the_turn_nobody_else_completes(a: Writer, b: Writer) -> None:

@@ -12,8 +12,10 @@ from putifabsent.backends.base import (
     Absent,
     Created,
     Deleted,
+    Entry,
     Exists,
     Holder,
+    Listed,
     Maybe,
     Refused,
     TryAgain,
@@ -23,11 +25,12 @@ from putifabsent.backends.registries import Claim, Claimed, FoundClaim, NotAsExp
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.requests import Both, Delete, Head, Pause, Publish, Put, ReadClaim, WriteClaim
+from putifabsent.shim.requests import Both, Delete, Head, List, Pause, Publish, Put, ReadClaim, WriteClaim
 from tests.shim.claim_requests import (
     ASK,
     CLAIM,
     CLAIMED,
+    FOLDER,
     HELD,
     LOOK,
     MINE,
@@ -254,13 +257,19 @@ def test_another_end_of_the_same_incarnation_was_never_mine() -> None:
 LOST_CLAIM = (HELD, (Head(key(OTHER)), Absent()))
 """A living claim, and its bytes are gone."""
 DIES = (write(dead(), claim(OTHER)), Claimed())
+UNSEEN = (LOOK, Absent()), (ASK, FoundClaim(claim(OTHER)))
+"""Nor does the plain name show it."""
+
+
+def shows_keys(*keys: str) -> Any:
+    return List(FOLDER), Listed(tuple(Entry(each, NOON) for each in keys))
 
 
 def test_a_living_claim_of_which_nothing_is_left_dies_and_the_next_incarnation_is_mine() -> None:
     second = claim(ME, 2)
     script = (
-        (LOOK, Absent()),
-        (ASK, FoundClaim(claim(OTHER))),
+        *UNSEEN,
+        shows_keys(key()),
         DIES,
         REMOVED,
         (Delete(key(OTHER)), Deleted()),
@@ -269,6 +278,18 @@ def test_a_living_claim_of_which_nothing_is_left_dies_and_the_next_incarnation_i
         (publish(second), Written("v2")),
     )
     assert play(create(), PUT, *LOST_CLAIM, *script) == Created("v2")
+
+
+def test_a_living_claim_whose_bytes_are_listed_lives_whatever_looks_have_said() -> None:
+    # Who stood before the store did not find it for a while, and said 404 of all.
+    with pytest.raises(NameTaken):
+        play(create(), PUT, *LOST_CLAIM, *UNSEEN, shows_keys(key(OTHER), key()), REMOVED)
+
+
+def test_a_store_that_shows_nothing_of_mine_either_proves_nothing_of_a_living_claim() -> None:
+    # It is a copy that is behind; or somebody removes the table.
+    with pytest.raises(OSError, match="neither"):
+        play(create(), PUT, *LOST_CLAIM, *UNSEEN, shows_keys(), REMOVED)
 
 
 @pytest.mark.parametrize("shown", [shows(mark(OTHER)), shows("foreign"), Refused(NO_RIGHTS)], ids=type)
