@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _RECORDS = "arbiters"
 # What would be shown, or hidden, by what is going to be removed.
-_SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.STRANGE)
+_SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.BLOCKED, What.STRANGE)
 
 
 def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None) -> int:
