@@ -35,7 +35,7 @@ class What(str, Enum):
     UNDECIDED = "undecided"  # a ballot that has begun, and that nobody has finished
     ABANDONED = "abandoned"  # bytes that were put, and never put to the vote, or never claimed
     ENDED = "ended"  # bytes and ballots of an incarnation that has ended
-    COPY = "copy"  # the plain name shows an incarnation that has ended
+    COPY = "copy"  # the plain name shows an incarnation that has ended, or a commit that was undone
     REPLACED = "replaced"  # another tool has written over a guarded name
     # The same, or it is unpublished, where the store does not write over what lies in its place: on disk
     # whatever another tool has put there, in memory a folder.

@@ -11,7 +11,7 @@ from putifabsent.fsspec_plugin.slots import queue_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_ledger import forget_over
 from putifabsent.shim.ledger.book import Ledger, is_marker
-from putifabsent.shim.ledger.completion import settle
+from putifabsent.shim.ledger.completion import remove, settle
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
@@ -111,13 +111,8 @@ def check(
         busy += len(unshown) - len(old)
         found += (left := [*old, *_needless(table, ledger)])
         if repair:
-            creation = table.creation(ledger.name.state)
-            if any(each.what in (What.UNPUBLISHED, What.REPLACED) for each in old):
-                table.fs.perform(settle(ledger, creation))
-                old = [each for each in _unshown(table, ledger) if each in old]
-            table.fs.perform(prune(ledger, creation))
-            table.fs.perform(forget_over(ledger, creation, table.fs.policy))
-            left = [*old, *_needless(table, ledger)]
+            _mend_ledger(table, ledger, old)
+            left = [*(each for each in _unshown(table, ledger) if each in old), *_needless(table, ledger)]
         after += left
     temporary = [*_temporary(table, before), *_over(table, before)]
     total = len(identities.names)
@@ -154,6 +149,18 @@ def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
     return [Leftover(each.name, What.NEEDLESS, each.name, newest=each.created) for each in bodies]
 
 
+def _mend_ledger(table: Table, ledger: Ledger, left: list[Leftover]) -> None:
+    creation = table.creation(ledger.name.state)
+    if any(each.what in (What.UNPUBLISHED, What.REPLACED) for each in left):
+        table.fs.perform(settle(ledger, creation))
+    copies = {each.name for each in left if each.what is What.COPY}
+    for made in list(ledger.state.completions.values()):
+        if made.undone and (path := ledger.path(made.name)) in copies:
+            table.fs.perform(remove(ledger, path, made.instant, made))
+    table.fs.perform(prune(ledger, creation))
+    table.fs.perform(forget_over(ledger, creation, table.fs.policy))
+
+
 def _is_old(left: Leftover, before: datetime) -> bool:
     return left.newest is not None and left.newest <= before
 
@@ -176,7 +183,8 @@ def _seen_blocked(table: Table, left: Leftover) -> Leftover:
 def _unshown(table: Table, ledger: Ledger) -> list[Leftover]:
     """Return the completed names that are not there, though they stand, and their bytes are kept.
 
-    Of the last one, without which no writer goes on, also whether another thing is in its place.
+    Of the last one, without which no writer goes on, also whether another thing is in its place; and those
+    that are there, though they were undone.
     """
     if not table.is_there(ledger.name.state):
         return []
@@ -188,6 +196,10 @@ def _unshown(table: Table, ledger: Ledger) -> list[Leftover]:
     for each in made:
         name, body = ledger.path(each.name), ledger.path(each.body)
         is_last = each == ledger.state.unpublished
+        if each.undone and name in table.shown:
+            seen = _seen(table, name)
+            if isinstance(seen, Found) and seen.holder.token == each.token:
+                left.append(Leftover(name, What.COPY, name, newest=seen.holder.created))
         if each.undone or body not in kept or (name in table.shown and not is_last):
             continue
         seen = _seen(table, name)

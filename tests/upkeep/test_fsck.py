@@ -387,6 +387,19 @@ def test_a_completed_name_that_another_tool_has_removed_is_told_and_left(memory:
     assert check(ballot, repair=True).after == []
 
 
+def test_a_commit_that_was_undone_by_who_died_before_its_name_was_gone_is_removed(memory: Ground) -> None:
+    root = table_in(memory)
+    writer = Writer(memory.mount(), root)
+    name = writer.commits("100")
+    undone = memory.around.store[name]
+    writer.plans_rollback("101", of="100")
+    writer.fs.rm_file(name)
+    memory.around.store[name] = undone
+    assert [(each.what, each.name) for each in check(memory).after] == [(What.COPY, name)]
+    assert check(memory, repair=True).after == []
+    assert not memory.around.exists(name)
+
+
 def in_the_place_of(ground: Ground, name: str, thing: str) -> None:
     """Have another tool put something where a name was to be shown."""
     ground.around.rm_file(name)
