@@ -34,11 +34,8 @@ from putifabsent.backends.probe_cache import NEEDED, recall
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
-from putifabsent.shim.agreement import look_for_others
-from putifabsent.shim.names import states_at
 from putifabsent.shim.probe_policy import needs_probe
 from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
-from putifabsent.upkeep.tables import terms_with
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
@@ -308,8 +305,7 @@ def _bucket(fs: GuardedFileSystem, path: str, bucket: str) -> Check:
 def _others(fs: GuardedFileSystem, path: str) -> Check | None:
     """Say that other mounts of the table let another arbiter decide, if they do."""
     try:
-        for state in states_at(path.rstrip("/")):
-            fs.perform(look_for_others(state, terms_with(fs, state)))
+        fs.refuse_other_arbiters(path.rstrip("/"))
     except ConfigError as error:
         return Check("arbiter", Verdict.WRONG, str(error))
     except Exception:  # noqa: BLE001, S110 - a server that does not answer as a store has checks of its own

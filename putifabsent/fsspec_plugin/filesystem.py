@@ -55,6 +55,7 @@ from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
 from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
+from putifabsent.shim.names import states_at
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -288,6 +289,13 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         A probe may write below ``.putifabsent/`` in ``folder``. ``UnsafeStore``: it does not.
         """
         self.mount.rely(self.explain(f"{folder}/name"), judged=False)
+
+    def refuse_other_arbiters(self, table: str) -> None:
+        """Refuse, by ``ConfigError``, a table whose other mounts let another arbiter decide than this one.
+
+        What that has decided is not all to be seen here.
+        """
+        self.mount.walk(self.mount.looking(states_at(self.mount.paths.full(table)), once=False))
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store, or has found; it may write in ``.putifabsent/``."""

@@ -82,7 +82,8 @@ def inspect(
     Parameters
     ----------
     url, fs, format, options
-        As for :func:`putifabsent.timeline.read`, which has the errors, too.
+        As for :func:`putifabsent.timeline.read`, which has the errors, too. ``ConfigError`` also: ``fs`` is
+        guarded, and lets another arbiter decide than other mounts of the table do.
     data
         Whether to list the table's data files, and to compare them with what it says of them. Without, only
         what the timeline proves by itself is found.
@@ -102,6 +103,9 @@ def _inspected(
     data: bool,
     progress: Progress | None = None,
 ) -> Report:
+    # A mount by another arbiter than the table's may not see what that has decided.
+    if (refuse_other_arbiters := getattr(fs, "refuse_other_arbiters", None)) is not None:
+        refuse_other_arbiters(root)
     timeline = read(root, fs=fs, format=format)
     judge = _JUDGES[timeline.format]
     walk = _Walk(timeline.fs, progress) if data else None

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Found, Listed
+from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim import ballot
 from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void
 from putifabsent.shim.claimant import Claimant, has_ended
@@ -34,8 +35,11 @@ class What(str, Enum):
     UNDECIDED = "undecided"  # a ballot that has begun, and that nobody has finished
     ABANDONED = "abandoned"  # bytes that were put, and never put to the vote, or never claimed
     ENDED = "ended"  # bytes and ballots of an incarnation that has ended
-    COPY = "copy"  # the plain name shows an incarnation that has ended
+    COPY = "copy"  # the plain name shows an incarnation that has ended, or a commit that was undone
     REPLACED = "replaced"  # another tool has written over a guarded name
+    # The same, or it is unpublished, where the store does not write over what lies in its place: on disk
+    # whatever another tool has put there, in memory a folder.
+    BLOCKED = "blocked"
     UNBACKED = "unbacked"  # the arbiter's bytes are gone, and their copy under the plain name is there
     LOST = "lost"  # the bytes of a name that lives are gone, and their copy as well
     TEMPORARY = "temporary"  # a temporary file of the local disk
@@ -58,6 +62,7 @@ _REPAIRS = {
     What.ENDED: "remove it",
     What.COPY: "remove it",
     What.REPLACED: "publish again what was decided",
+    What.BLOCKED: "nothing: move away what lies there",
     What.UNBACKED: "copy the bytes back",
     What.LOST: "nothing: put the bytes back, or free the name",
     What.TEMPORARY: "remove it",
@@ -181,7 +186,12 @@ def mend_claims(
 def _looks(name: Name, creation: Creation) -> Protocol[dict[str, Found | Absent]]:
     looks: dict[str, Found | Absent] = {}
     for path in name.all_names:
-        looks[path] = yield from look(path, name.path, creation.token, "it is looked after")
+        try:
+            looks[path] = yield from look(path, name.path, creation.token, "it is looked after")
+        except OutcomeUnknown as error:
+            if not isinstance(error.__cause__, IsADirectoryError):
+                raise
+            looks[path] = Absent()
     return looks
 
 

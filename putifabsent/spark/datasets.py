@@ -71,15 +71,17 @@ class Dataset:
             return 0
         return max((number_of(name.rpartition("/")[2]) or 0 for name in listed), default=0)
 
-    def commit(self, offer: Offer) -> int | None:
+    def commit(self, offer: Offer, *, seen: str | None = None) -> int | None:
         """Commit a set by one create, and return the record's number.
+
+        ``seen`` is the token of the newest record, as an overwrite saw it.
 
         None: this batch of the stream was committed before, and nothing is added. ``NameTaken``, ``Fenced``,
         ``ConfigError``: it was not committed, certainly; its files are removed. ``OutcomeUnknown``: it can't
         be known; nothing is removed.
         """
         try:
-            number = self._commit(offer)
+            number = self._commit(offer, seen)
         except (NameTaken, Fenced, ConfigError):
             self.discard(offer.files)
             raise
@@ -88,12 +90,17 @@ class Dataset:
             self.discard(file for file in offer.files if file.path not in committed)
         return number
 
-    def _commit(self, offer: Offer) -> int | None:
+    def _commit(self, offer: Offer, seen: str | None) -> int | None:
         taken: NameTaken | None = None
         for _ in range(_ROUNDS):
             state = self.state()
             if not state.admits(offer, self._url):
                 return None
+            if offer.replaces and (self.newest is None or self.newest.offer.token != seen):
+                raise Fenced(
+                    f"{self._url} was removed and made again since this overwrite began: nothing is "
+                    "overwritten. Run it again"
+                )
             record = Record.next(state, offer)
             try:
                 self._create(record)

@@ -71,11 +71,12 @@ class SetSource(api.DataSource):
         """Commit a set, which with ``overwrite`` takes the place of all before it."""
         place = self._place()
         # What can be refused before anything is written is.
-        state = _open(place).state()
+        dataset = _open(place)
+        state, newest = dataset.state(), dataset.newest
         replaces = state.last if overwrite else None
         offer = Offer(str(uuid.uuid4()), "", _plain(schema), (), self.options.get("set"), None, replaces)
         state.admits(offer, place.url)
-        return SetWriter(place, offer)
+        return SetWriter(place, offer, None if newest is None else newest.offer.token)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SetStreamWriter:
         """Commit a set a batch."""
@@ -136,16 +137,18 @@ def _plain(schema: StructType) -> dict[str, Any]:
 class SetWriter(api.DataSourceArrowWriter):
     """Commits what a job writes as one set."""
 
-    def __init__(self, place: Place, offer: Offer) -> None:
+    def __init__(self, place: Place, offer: Offer, seen: str | None) -> None:
         self._place = place
         self._offer = offer
+        self._seen = seen
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return _write(self._place, iterator)
 
     def commit(self, messages: Sequence[Written | None]) -> None:
         dataset = _open(self._place)
-        dataset.commit(replace(self._offer, writer=dataset.fs.writer, files=_files(messages)))
+        offer = replace(self._offer, writer=dataset.fs.writer, files=_files(messages))
+        dataset.commit(offer, seen=self._seen)
 
     def abort(self, messages: Sequence[Written | None]) -> None:
         _abort(self._place, messages)

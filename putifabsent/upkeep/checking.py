@@ -6,12 +6,12 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Listed, Maybe, Refused
+from putifabsent.backends.base import STATE_FOLDER, Absent, Found, Listed, Maybe, Refused
 from putifabsent.fsspec_plugin.slots import queue_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_ledger import forget_over
 from putifabsent.shim.ledger.book import Ledger, is_marker
-from putifabsent.shim.ledger.completion import settle
+from putifabsent.shim.ledger.completion import remove, settle
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
+    from putifabsent.shim.arbiter import Arbiter
+    from putifabsent.shim.names import Name
 
     Progress = Callable[[int, int, str], None]
 
@@ -105,17 +107,12 @@ def check(
     busy = 0
     for ledger in ledgers:
         unshown = _unshown(table, ledger)
-        old = [each for each in unshown if each.newest is not None and each.newest <= before]
+        old = [each for each in unshown if each.what is What.BLOCKED or _is_old(each, before)]
         busy += len(unshown) - len(old)
         found += (left := [*old, *_needless(table, ledger)])
         if repair:
-            creation = table.creation(ledger.name.state)
-            if any(each.what is What.UNPUBLISHED for each in old):
-                table.fs.perform(settle(ledger, creation))
-                old = [each for each in _unshown(table, ledger) if each in old]
-            table.fs.perform(prune(ledger, creation))
-            table.fs.perform(forget_over(ledger, creation, table.fs.policy))
-            left = [*old, *_needless(table, ledger)]
+            _mend_ledger(table, ledger, old)
+            left = [*(each for each in _unshown(table, ledger) if each in old), *_needless(table, ledger)]
         after += left
     temporary = [*_temporary(table, before), *_over(table, before)]
     total = len(identities.names)
@@ -125,15 +122,16 @@ def check(
         assert arbiter is not None  # noqa: S101 - nothing is kept of names where the store decides
         if progress is not None:
             progress(done, total, name.path)
-        left = table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
+        left = _left(table, arbiter, name)
         if any(each.newest is not None and each.newest > before for each in left):
             busy += 1
             continue
         found += left
-        if repair and left:
-            if free_lost or any(each.what is not What.LOST for each in left):
+        whats = {each.what for each in left}
+        if repair and left and What.BLOCKED not in whats:
+            if free_lost or whats != {What.LOST}:
                 table.fs.perform(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
-            left = table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
+            left = _left(table, arbiter, name)
         after += left
     found += temporary
     after += _removed(table, temporary) if repair else temporary
@@ -151,8 +149,43 @@ def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
     return [Leftover(each.name, What.NEEDLESS, each.name, newest=each.created) for each in bodies]
 
 
+def _mend_ledger(table: Table, ledger: Ledger, left: list[Leftover]) -> None:
+    creation = table.creation(ledger.name.state)
+    if any(each.what in (What.UNPUBLISHED, What.REPLACED) for each in left):
+        table.fs.perform(settle(ledger, creation))
+    copies = {each.name for each in left if each.what is What.COPY}
+    for made in list(ledger.state.completions.values()):
+        if made.undone and (path := ledger.path(made.name)) in copies:
+            table.fs.perform(remove(ledger, path, made.instant, made))
+    table.fs.perform(prune(ledger, creation))
+    table.fs.perform(forget_over(ledger, creation, table.fs.policy))
+
+
+def _is_old(left: Leftover, before: datetime) -> bool:
+    return left.newest is not None and left.newest <= before
+
+
+def _left(table: Table, arbiter: Arbiter, name: Name) -> list[Leftover]:
+    """Return what is left of a name where another arbiter than the store decides."""
+    left = table.fs.perform(arbiter.leftovers(name, table.creation(name.state)))
+    return [_seen_blocked(table, each) for each in left]
+
+
+def _seen_blocked(table: Table, left: Leftover) -> Leftover:
+    """Say of what is to be published if something lies in its place that the store does not write over."""
+    fs, is_local = table.fs.fs, table.fs.backend.kind == "local"
+    blocked = is_local and left.what is What.REPLACED
+    if left.what is What.UNPUBLISHED and table.fs.mount.has_folders:
+        blocked = fs.isdir(left.name) or (is_local and fs.islink(left.name))
+    return left._replace(what=What.BLOCKED) if blocked else left
+
+
 def _unshown(table: Table, ledger: Ledger) -> list[Leftover]:
-    """Return the completed names that are not there, though they stand, and their bytes are kept."""
+    """Return the completed names that are not there, though they stand, and their bytes are kept.
+
+    Of the last one, without which no writer goes on, also whether another thing is in its place; and those
+    that are there, though they were undone.
+    """
     if not table.is_there(ledger.name.state):
         return []
     listed: Listed = table.fs.perform(read(List(ledger.bodies)))
@@ -162,13 +195,32 @@ def _unshown(table: Table, ledger: Ledger) -> list[Leftover]:
     left = []
     for each in made:
         name, body = ledger.path(each.name), ledger.path(each.body)
-        if each.undone or body not in kept or name in table.shown:
+        is_last = each == ledger.state.unpublished
+        if each.undone and name in table.shown:
+            seen = _seen(table, name)
+            if isinstance(seen, Found) and seen.holder.token == each.token:
+                left.append(Leftover(name, What.COPY, name, newest=seen.holder.created))
+        if each.undone or body not in kept or (name in table.shown and not is_last):
             continue
-        seen = table.fs.perform(read(Head(name)))
-        if isinstance(seen, Absent) and not table.fs.perform(was_moved(name, undone)):
-            what = What.UNPUBLISHED if each == ledger.state.unpublished else What.REMOVED
-            left.append(Leftover(name, what, body, newest=kept[body]))
+        seen = _seen(table, name)
+        what = What.UNPUBLISHED if is_last else What.REMOVED
+        if isinstance(seen, Found):
+            there = ledger.state.completions.get(seen.holder.token or "")
+            what = What.REPLACED if there is None else What.UNPUBLISHED
+            is_shown = not is_last or (there is not None and not there.undone)
+        else:
+            is_shown = table.fs.perform(was_moved(name, undone))
+        if not is_shown:
+            left.append(_seen_blocked(table, Leftover(name, what, body, newest=kept[body])))
     return left
+
+
+def _seen(table: Table, name: str) -> Found | Absent:
+    try:
+        seen: Found | Absent = table.fs.perform(read(Head(name)))
+    except IsADirectoryError:
+        return Absent()
+    return seen
 
 
 def _temporary(table: Table, before: datetime) -> list[Leftover]:

@@ -8,11 +8,14 @@ only keep out what comes late: requests of writers who have died, which a store 
 from __future__ import annotations
 
 import errno
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
 from putifabsent.shim.agreement import NATIVE, leave_record, record_of
+from putifabsent.shim.formats.hudi import step_of
+from putifabsent.shim.formats.hudi_salt import counting, owner_of, recorded
 from putifabsent.shim.ledger.book import HalfRemoved, Ledger, is_marker, record_at
 from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 _RECORDS = "arbiters"
 # What would be shown, or hidden, by what is going to be removed.
-_SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.STRANGE)
+_SHOWING = (What.UNPUBLISHED, What.UNDECIDED, What.COPY, What.REPLACED, What.BLOCKED, What.STRANGE)
 
 
 def leave(fs: GuardedFileSystem, path: str, *, progress: Progress | None = None) -> int:
@@ -142,7 +145,24 @@ def _settle_ledger(table: Table, state: str) -> bool:
         if isinstance(seen, Found) and seen.holder.token == each.token:
             reason = f"{path} is rolled back, and not removed yet: let its rollback end"
             raise OSError(errno.EBUSY, reason, table.root)
+    _refuse_to_forget_owners(table, ledger)
     return True
+
+
+def _refuse_to_forget_owners(table: Table, ledger: Ledger) -> None:
+    """Refuse where the ledger alone says which of the base files counts that were recorded as one."""
+    root = f"{ledger.root.removesuffix('/.hoodie')}/"
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for path in table.shown:
+        if path.startswith(root) and (name := recorded(path)) != path:
+            names[name] |= {path, name} & table.shown
+    for name, there in names.items():
+        step, files = step_of(name), sorted(there)
+        counts = step and counting(name, files, owner_of(ledger.state, step.instant))
+        if counts and counts != counting(name, files, None):
+            others = _some([each for each in files if each != counts])
+            reason = f"the ledger alone says whose salted file counts: remove what does not, {others}"
+            raise OSError(errno.EBUSY, reason, name)
 
 
 def _hidden(table: Table, ledger: Ledger) -> list[str]:

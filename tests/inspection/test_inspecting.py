@@ -6,6 +6,7 @@ import pickle
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
 
 from putifabsent.errors import ConfigError
@@ -147,6 +148,20 @@ def test_no_table_keeps_others_from_being_inspected(place: Place, monkeypatch: p
     odd, whole = inspect_all(place.root, fs=place.fs)
     assert (odd.url, odd.verdict) == (f"{place.root}/odd", "could not be inspected: odd")
     assert isinstance(whole, Report)
+
+
+def test_a_mount_by_another_arbiter_than_the_table_s_is_refused(place: Place) -> None:
+    theirs, others = (fsspec.filesystem("piamemory", arbiter=each) for each in ("ballot", "native"))
+    table = Delta(theirs, f"{place.root}/t")
+    table.change(0, "a")
+    table.change(1, "b")
+    table.change(2, "c")
+    place.fs.rm_file(f"{place.root}/t/_delta_log/{1:020}.json")  # decided, and not published yet
+    assert inspect(f"{place.root}/t", fs=theirs).findings == []
+    with pytest.raises(ConfigError, match="Mount the table as the others do"):
+        inspect(f"{place.root}/t", fs=others)
+    (failed,) = inspect_all(place.root, fs=others)
+    assert "could not be inspected: this mount lets the store itself decide" in failed.verdict
 
 
 def test_a_task_hands_on_the_error_of_a_table_whatever_that_holds(

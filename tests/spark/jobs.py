@@ -59,7 +59,7 @@ class HaltingSource(SetSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> SetWriter:
         whole = super().writer(schema, overwrite)
-        return HaltingWriter(whole._place, whole._offer)
+        return HaltingWriter(whole._place, whole._offer, whole._seen)
 
 
 def main(what: str, path: str, *ids: str) -> None:

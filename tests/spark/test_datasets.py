@@ -159,8 +159,8 @@ def test_a_batch_that_is_offered_twice_keeps_its_files(dataset: Dataset, tmp_pat
 
 def test_an_overwrite_removes_no_files(dataset: Dataset) -> None:
     first = written(dataset, 1)
-    dataset.commit(append(first))
-    dataset.commit(overwrite(written(dataset, 2), seen=1))
+    dataset.commit(before := append(first))
+    dataset.commit(overwrite(written(dataset, 2), seen=1), seen=before.token)
     assert read(dataset) == [2]
     assert [part.to_pylist() for part in dataset.read(first.path, SCHEMA)] == [[{"id": 1}]]
 

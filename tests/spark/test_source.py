@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from putifabsent import ConfigError, Fenced
 from putifabsent.spark.datasets import Dataset
+from putifabsent.spark.sets import File
 from putifabsent.spark.source import SetSource, Written, register
 from tests.spark import jobs, offers
 from tests.spark.jobs import append
@@ -172,6 +173,17 @@ def test_an_overwrite_loses_nothing_that_was_committed_since_it_began(spark: Spa
     with pytest.raises(Fenced, match="1 more sets committed since this overwrite began"):
         overwriting.commit([])
     assert ids(spark, path) == list(range(5))
+
+
+def test_an_overwrite_takes_nothing_from_a_dataset_that_was_removed_and_made_again(path: str) -> None:
+    Dataset(path).commit(offers.append())
+    overwriting = SetSource(CaseInsensitiveDict({"path": path})).writer(IDS, overwrite=True)
+    Dataset(path).fs.rm(f"{path}/_sets", recursive=True)
+    kept = File("_files/kept", 1, 1)
+    Dataset(path).commit(offers.append(kept))
+    with pytest.raises(Fenced, match="was removed and made again since this overwrite began"):
+        overwriting.commit([])
+    assert Dataset(path).state().files == (kept,)
 
 
 def test_a_job_that_fails_commits_nothing(spark: SparkSession, path: str) -> None:

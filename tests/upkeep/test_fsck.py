@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -384,6 +385,77 @@ def test_a_completed_name_that_another_tool_has_removed_is_told_and_left(memory:
         leave(ballot.mount(), root)
     memory.around.copy(checked.after[0].path, name)
     assert check(ballot, repair=True).after == []
+
+
+def test_a_commit_that_was_undone_by_who_died_before_its_name_was_gone_is_removed(memory: Ground) -> None:
+    root = table_in(memory)
+    writer = Writer(memory.mount(), root)
+    name = writer.commits("100")
+    undone = memory.around.store[name]
+    writer.plans_rollback("101", of="100")
+    writer.fs.rm_file(name)
+    memory.around.store[name] = undone
+    assert [(each.what, each.name) for each in check(memory).after] == [(What.COPY, name)]
+    assert check(memory, repair=True).after == []
+    assert not memory.around.exists(name)
+
+
+def in_the_place_of(ground: Ground, name: str, thing: str) -> None:
+    """Have another tool put something where a name was to be shown."""
+    ground.around.rm_file(name)
+    if thing == "link":
+        Path(name).symlink_to("/nowhere")
+    elif thing == "folder":
+        ground.around.makedirs(name)
+    else:
+        ground.write(name, b"another tool's")
+
+
+@pytest.mark.parametrize("what", ["local-file", "local-folder", "local-link", "memory-folder"])
+def test_what_keeps_a_commit_from_being_shown_is_found_however_young_and_writers_hear_what_to_do(
+    what: str, request: pytest.FixtureRequest
+) -> None:
+    kind, thing = what.split("-")
+    ground: Ground = request.getfixturevalue(kind)
+    root = table_in(ground)
+    name = Writer(ground.mount(writer_session="a"), root).commits("100", b"rows")
+    in_the_place_of(ground, name, thing)
+    later = Writer(ground.mount(writer_session="b"), root)
+    with pytest.raises(OSError, match=f"(move .* away|remove it): '{name}'"):
+        later.commits("101")
+    for repair in (False, True):
+        checked = check(ground, grace=3600, repair=repair)
+        assert [(each.what, each.name) for each in checked.after] == [(What.BLOCKED, name)]
+    with pytest.raises(OSError, match=r"away|remove it"):
+        drop(ground.mount(), root)
+    (ground.around.rmdir if thing == "folder" else ground.around.rm_file)(name)
+    assert [each.what for each in check(ground).found] == [What.UNPUBLISHED]
+    assert check(ground, repair=True).after == []
+    assert ground.read(name) == b"rows"
+    later.completes("101")
+
+
+def test_what_stores_write_over_is_replaced_in_the_place_of_a_commit(memory: Ground) -> None:
+    root = table_in(memory)
+    name = Writer(memory.mount(), root).commits("100", b"rows")
+    in_the_place_of(memory, name, "file")
+    assert [each.what for each in check(memory).after] == [What.REPLACED]
+    assert check(memory, repair=True).after == []
+    assert memory.read(name) == b"rows"
+
+
+@pytest.mark.parametrize("thing", ["file", "folder", "link"])
+def test_what_is_in_the_place_of_one_name_keeps_no_other_from_being_mended(disk: Ground, thing: str) -> None:
+    fs, names = begun(disk), [disk.log(number) for number in range(2)]
+    for name in names:
+        fs.pipe_file(name, name.encode())
+    in_the_place_of(disk, names[0], thing)
+    disk.around.rm_file(names[1])
+    checked = check(disk, repair=True)
+    assert [(each.what, each.name) for each in checked.after] == [(What.BLOCKED, names[0])]
+    assert disk.read(names[1]) == names[1].encode()
+    with pytest.raises(OSError, match=r"\(blocked\)"):
+        drop(fs, disk.folder)
 
 
 def test_what_was_pending_before_the_ledger_began_is_not_forgotten(memory: Ground) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import ConfigError
+from putifabsent.shim.formats.hudi_salt import salted
 from putifabsent.shim.ledger.facts import EVERY, State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.upkeep import Begun, TableLedger, drop, fsck, ledger_of
@@ -206,6 +207,22 @@ def test_a_ledger_with_a_rollback_that_has_not_ended_is_not_dropped(memory: Grou
     with pytest.raises(OSError, match="rolled back, and not removed yet"):
         drop(memory.fs, memory.folder)
     assert kept(memory) == before
+
+
+def test_a_ledger_that_alone_says_whose_salted_file_counts_is_not_dropped(memory: Ground) -> None:
+    root = table_in(memory)
+    a, b = (Writer(memory.mount(writer_session=each, salt="slices"), root) for each in "ab")
+    a.begins(NOW)
+    b.fs.pipe_file(b.inflight(NOW), b"")  # takes it over
+    b.fs.pipe_file(b.slice_of(NOW), b"b")
+    b.completes(NOW)
+    late = salted(a.slice_of(NOW), "a")
+    with pytest.raises(OSError, match=f"whose salted file counts: remove what does not, {late}"):
+        drop(memory.fs, memory.folder)
+    assert kept(memory)
+    memory.around.rm_file(late)
+    drop(memory.fs, memory.folder)
+    assert a.fs.cat_file(a.slice_of(NOW)) == b"b"
 
 
 def test_a_half_removed_ledger_is_dropped_and_bodies_stay_that_nobody_can_tell_of(memory: Ground) -> None:

@@ -13,12 +13,12 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written
+from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written, caused
 from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from, unknown_of
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Complete, Record
-from putifabsent.shim.reading import read, removed
+from putifabsent.shim.reading import read, removed, unanswered
 from putifabsent.shim.requests import Both, Head, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _settled(ledger: Ledger, creation: Creation, state: State) -> Protocol[None]
     if made is None or made.token == ledger.published:
         return
     path = ledger.path(made.name)
-    seen: HeadOutcome = yield from read(Head(path))
+    seen: HeadOutcome = yield from read(Head(path), _refusal)
     is_there = isinstance(seen, Found) and seen.holder.token == made.token
     undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
     if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
@@ -247,7 +247,7 @@ def _publish(
         if isinstance(outcome, (Written, Absent)):
             ledger.published = made.token
             return Created(outcome.version if isinstance(outcome, Written) else None)
-        why = outcome.error if isinstance(outcome, Refused) else None
+        why = _refusal(outcome.error) if isinstance(outcome, Refused) else None
         if isinstance(outcome, Exists):
             seen: HeadOutcome = yield from read(Head(path))
             if isinstance(seen, Found) and seen.holder.token == made.token:
@@ -263,6 +263,15 @@ def _publish(
             if must:
                 raise TimeoutError(errno.ETIMEDOUT, "the completion before it could not be published", path)
             return Created()
+
+
+def _refusal(error: Exception) -> OSError:
+    """Return why a completion can't be shown, and what to do where a folder is in its place."""
+    refusal = unanswered(error)
+    if not isinstance(refusal, IsADirectoryError):
+        return refusal
+    reason = "a folder is in the place of a commit: move it away"
+    return caused(OSError(errno.EBUSY, reason, refusal.filename), refusal)
 
 
 def _make_way(ledger: Ledger, path: str, seen: Found) -> Protocol[OSError | None]:
