@@ -24,7 +24,6 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
@@ -38,6 +37,7 @@ from tests.backends.azure_stores import (
 )
 from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import Azurite
 
 if TYPE_CHECKING:

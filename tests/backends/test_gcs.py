@@ -27,7 +27,6 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import (
     ConditionalCopyTests,
     LostAnswerTests,
@@ -41,6 +40,7 @@ from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, store_at
 from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import FakeGCS
 
 if TYPE_CHECKING:

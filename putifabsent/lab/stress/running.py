@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
+from putifabsent.lab.lossy_proxy import LossyProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, Stress
@@ -66,7 +66,7 @@ class Ground:
         self._contender = contender
         self._host = host
         self._running = ExitStack()
-        self._proxy: FaultProxy | None = None
+        self._proxy: LossyProxy | None = None
         self._before = self._after = 0
         self.contender = contender
         self.root = f"{stress.root.rstrip('/')}/stress-{uuid.uuid4().hex[:8]}"
@@ -77,7 +77,7 @@ class Ground:
         endpoint = endpoint_of(self._contender.options)
         with ExitStack() as running:
             if endpoint is not None and endpoint.startswith("http:"):
-                proxy = FaultProxy(endpoint, LOST_ANSWER, share=0, seed=self._stress.seed, host=self._host)
+                proxy = LossyProxy(endpoint, share=0, seed=self._stress.seed, host=self._host)
                 self._proxy = running.enter_context(proxy)
                 self.contender = self._contender.at(proxy.endpoint)
             elif "lost" in self._stress.faults:
@@ -90,7 +90,7 @@ class Ground:
                 WORKLOADS[form](folder).lay(path)
             self._warm_up(path)
             if self._proxy:
-                self._before = len(self._proxy.requests)
+                self._before = self._proxy.received
                 self._proxy.share = _LOST_SHARE if "lost" in self._stress.faults else 0
             self._running = running.pop_all()
         return self
@@ -116,7 +116,7 @@ class Ground:
         And list their folders then, and look for their plain bytes: readers do both.
         """
         if self._proxy:
-            self._after, self._proxy.share = len(self._proxy.requests), 0
+            self._after, self._proxy.share = self._proxy.received, 0
         path, names = self.contender.path(), sorted(names)
         with tempfile.TemporaryDirectory() as at, ThreadPoolExecutor(_READERS) as readers:
             with Journal(Path(at), "closing") as journal:
