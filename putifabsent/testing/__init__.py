@@ -16,7 +16,9 @@ processes share, :class:`PublishTests` for what arbiters build on that are not t
 :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind a
 network. Registries have theirs: :class:`ClaimsTests` with
 :class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`, :class:`CounterTests` with
-:class:`LostCounterTests`.
+:class:`LostCounterTests`. Those of lost answers want two fixtures, second accesses to the same data: of
+``unanswered`` every request is applied, and every answer is lost; of ``unheard`` every request is lost on its
+way, after it has been sent.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
