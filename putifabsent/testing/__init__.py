@@ -28,7 +28,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from putifabsent.testing.races import Race, Raced, race, through_filesystem, through_made_store, through_store
+from putifabsent.testing.races import Race, Raced, race
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
@@ -55,9 +55,6 @@ __all__ = [
     "SharedStoreTests",
     "StoreTests",
     "race",
-    "through_filesystem",
-    "through_made_store",
-    "through_store",
 ]
 
 # What imports pytest, and has the names that are not here.

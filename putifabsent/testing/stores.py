@@ -65,7 +65,7 @@ from putifabsent.testing.asking import (
     staged,
 )
 from putifabsent.testing.deaths import Will, doomed
-from putifabsent.testing.races import creation_of, race, through_made_store, through_requests
+from putifabsent.testing.races import Contender, creation_of, race, through_requests
 
 BODIES = {"empty": b"", "text": "täxt\r\n".encode(), "binary": bytes(range(256))}
 _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
@@ -417,7 +417,7 @@ class SharedStoreTests(StoreTests):
     ) -> None:
         """8 of them with 4 threads each, released together at each name; half of them complete uploads."""
         names = [f"{folder}/{number}" for number in range(10)]
-        done = race(partial(through_made_store, make_store, "mixed"), names, processes=8, threads=4)
+        done = race(partial(_mixed, make_store), names, processes=8, threads=4)
         assert done.problems(around.read) == []
         assert done.errors == ()
 
@@ -444,6 +444,10 @@ class SharedStoreTests(StoreTests):
         assert left == {True, False}
         listed = ask(List(folder))
         assert {entry.name for entry in listed.entries} == {f"{folder}/alive"}
+
+
+def _mixed(make: Callable[[], Store]) -> Contender:
+    return through_requests(Ask(make(), "sync"), "mixed")
 
 
 # --- behind a network

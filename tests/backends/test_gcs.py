@@ -33,7 +33,6 @@ from putifabsent.testing import (
     PublishTests,
     StoreTests,
     race,
-    through_filesystem,
 )
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
@@ -223,6 +222,6 @@ def test_of_64_threads_one_creates_each_name(largest_put: int, names: int) -> No
         fs = fsspec.filesystem("piags", arbiter="native", deadline=60, **server.storage_options)
         fs.backend.largest_put = largest_put
         paths = [f"{bucket}/{number}" for number in range(names)]
-        done = race(lambda: through_filesystem(fs), paths, threads=64, size=2 * CHUNK + 100)
+        done = race(lambda: fs, paths, threads=64, size=2 * CHUNK + 100)
         assert done.problems(ThroughTheStore(fs.backend).read) == []
         assert done.errors == ()
