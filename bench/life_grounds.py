@@ -23,7 +23,7 @@ from bench.arbiter_servers import ARBITERS, KEYS, REGION
 from bench.wire import READING, Wire
 from putifabsent.backends.registry_urls import open_claims
 from putifabsent.fsspec_plugin import GuardedFileSystem
-from putifabsent.lab.fault_proxy import FaultProxy
+from tests.fault_proxy import FaultProxy
 from tests.golden.worlds import FakeClaims
 from tests.servers import Valkey, server
 from tests.vouching import vouch

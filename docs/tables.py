@@ -13,7 +13,7 @@ from putifabsent.shim.policy import RULES
 from putifabsent.spark.stores import SCHEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from putifabsent.shim.names import Rule
 
@@ -73,12 +73,13 @@ def settings() -> list[str]:
         for key in keys
     )
     ignored = (f"- {why} {keys}" for why, keys in _grouped(rest))
-    return [each for scheme in clients for each in _settings(scheme)] + ["\n".join(ignored)]
+    return [each for scheme, client in clients.items() for each in _settings(scheme, client["mapped"])] + [
+        "\n".join(ignored)
+    ]
 
 
-def _settings(scheme: str) -> Iterator[str]:
-    store = SCHEMES[scheme]
-    mapped = ((to, _spelled(scheme, key)) for key, to in store.mapped.items())
+def _settings(scheme: str, becomes: Mapping[str, str]) -> Iterator[str]:
+    mapped = ((to, _spelled(scheme, key)) for key, to in becomes.items())
     yield "\n".join(f"- {keys}: {to}" for to, keys in _grouped(mapped))
     refused = (
         (
@@ -86,7 +87,7 @@ def _settings(scheme: str) -> Iterator[str]:
             _spelled(scheme, key)
             + (f" ({', '.join(f'`{each}`' for each in passing)} passes)" if passing else ""),
         )
-        for key, (why, passing, _) in store.refused.items()
+        for key, (why, passing, _) in SCHEMES[scheme].refused.items()
     )
     yield "\n".join(f"- {keys} {why}" for why, keys in _grouped(refused))
 

@@ -252,7 +252,7 @@ def _draw(
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
     from putifabsent.lab.durations import formatted
-    from putifabsent.lab.simulate.noise import ENOUGH, LEVEL, differing
+    from putifabsent.lab.simulate.noise import verdict
 
     given = ("writers", "interval", "jitter", "duration")
     columns = (*given, "mean", *(() if published else ("min",)), "max", "runs with one")
@@ -268,15 +268,7 @@ def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterat
             table.add_row(str(what.writers), *spans, mean, str(cell.fewest), *more)
     yield table
     if published:
-        count = len(cells)
-        if different := differing(cells, published):
-            listed = "; ".join(str(cell.experiment) for cell in different)
-            differ = f"{len(different)} of {count} cells differ from the published ones by more than noise"
-            yield f"{differ}: {listed}."
-        elif (runs := min(cell.runs for cell in cells)) < ENOUGH:
-            yield f"In {runs} runs of a cell noise explains whatever differs: say --runs {ENOUGH} or more."
-        else:
-            yield f"All {count} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
+        yield verdict(cells, published)
 
 
 def _found(cell: Cell | Published) -> tuple[str, str, str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -16,53 +15,10 @@ from rich.text import Text
 from putifabsent.backends.base import Absent, Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, answering, empty_table
-from putifabsent.shim.names import Name
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
 
-
-@dataclass(frozen=True)
-class Explained:
-    """An address, and what its name is to a table format."""
-
-    address: str
-    name: Name
-    checked: bool = False
-    found: str | None = None  # the evidence that a check came upon
-    against: str | None = None  # what shows that another format keeps it
-
-    @property
-    def guarded(self) -> bool | None:
-        """Whether a plain write to it is a create; None where that depends on evidence not looked for."""
-        if self.against is not None:
-            return False
-        if not (self.name.guarded and self.name.evidence):
-            return self.name.guarded
-        return self.found is not None if self.checked else None
-
-    @property
-    def write(self) -> str:
-        """What a plain write to it does."""
-        if self.guarded is None:
-            return "depends on that"
-        return "creates, or fails" if self.guarded else "overwrites"
-
-    def row(self) -> dict[str, object]:
-        """Return it as a JSON object."""
-        return {
-            "name": self.address,
-            "path": self.name.path,
-            "role": self.name.role.value,
-            "format": self.name.format,
-            "table": self.name.table,
-            "identity": self.name.identity,
-            "guarded": self.guarded,
-            "evidence": list(self.name.evidence),
-            "found": self.found,
-            "unless": list(self.name.unless),
-            "against": self.against,
-            "write": self.write,
-        }
+_WRITES = {None: "depends on that", True: "creates, or fails", False: "overwrites"}
 
 
 def explain(
@@ -86,72 +42,86 @@ def explain(
     """
     with answering(as_json=as_json) as screen:
         policy = Policy(formats or "auto", guard or ())
-        explained = [Explained(name, policy.classify(_path(name))) for name in names]
-        if check:
-            explained = [_checked(one, option, endpoint_url) for one in explained]
-        screen.answer([one.row() for one in explained], _tables(explained))
+        rows = [_explained(policy, name, option, endpoint_url, check=check) for name in names]
+        screen.answer(rows, _tables(rows, checked=check))
 
 
-def _path(url: str) -> str:
+def _explained(
+    policy: Policy, url: str, option: Sequence[str] | None, endpoint_url: str | None, *, check: bool
+) -> dict[str, Any]:
+    """Return what a name is to its table format, and what a plain write to it does."""
     protocol, path = guarded_address(url)
-    return str(Path(path).absolute()) if protocol == "piafile" else path.rstrip("/")
+    name = policy.classify(str(Path(path).absolute()) if protocol == "piafile" else path.rstrip("/"))
+    found = against = None
+    if check:
+        fs, _ = mount(url, option, endpoint_url)
+        found, against = (
+            next((each for each in paths if fs.exists(each)), None) for paths in (name.evidence, name.unless)
+        )
+    guarded: bool | None = name.guarded and against is None
+    if guarded and name.evidence:
+        guarded = found is not None if check else None
+    return {
+        "name": url,
+        "path": name.path,
+        "role": name.role.value,
+        "format": name.format,
+        "table": name.table,
+        "identity": name.identity,
+        "guarded": guarded,  # null: that depends on the evidence, which was not looked for
+        "evidence": list(name.evidence),
+        "found": found,
+        "unless": list(name.unless),
+        "against": against,
+        "write": _WRITES[guarded],
+    }
 
 
-def _checked(one: Explained, option: Sequence[str] | None, endpoint_url: str | None) -> Explained:
-    fs, _ = mount(one.address, option, endpoint_url)
-    found, against = (
-        next((path for path in paths if fs.exists(path)), None)
-        for paths in (one.name.evidence, one.name.unless)
-    )
-    return Explained(one.address, one.name, checked=True, found=found, against=against)
-
-
-def _tables(explained: Sequence[Explained]) -> Iterator[Table | str]:
+def _tables(rows: Sequence[dict[str, Any]], *, checked: bool) -> Iterator[Table | str]:
     """Return the names by their tables: of a table's name only what is inside it."""
-    for place, ones in groupby(explained, _place):
+    for place, ones in groupby(rows, _place):
         yield place or "in no table"
-        rows = [_cells(one, place) for one in ones]
+        shown = [_cells(one, place, checked=checked) for one in ones]
         # Most names are identities of their own, and a line has no room for saying so.
-        columns = [each for each in rows[0] if each != "identity" or any(row[each] for row in rows)]
+        columns = [each for each in shown[0] if each != "identity" or any(row[each] for row in shown)]
         table = empty_table(*columns)
-        for row in rows:
+        for row in shown:
             table.add_row(*(row[each] for each in columns))
         yield table
 
 
-def _cells(one: Explained, place: str) -> dict[str, Text | str]:
-    name, is_itself = one.name, one.name.identity == one.name.path
+def _cells(one: dict[str, Any], place: str, *, checked: bool) -> dict[str, Text | str]:
+    is_itself = one["identity"] == one["path"]
     return {
-        "name": Text(one.address.removeprefix(f"{place}/") if place else one.address),
-        "role": name.role.value,
-        "format": name.format or "",
-        "identity": Text("" if is_itself else _in_table(one, name.identity)),
-        "guarded": _guarded(one),
-        "a plain write": one.write,
+        "name": Text(one["name"].removeprefix(f"{place}/") if place else one["name"]),
+        "role": one["role"],
+        "format": one["format"] or "",
+        "identity": Text("" if is_itself else _in_table(one, one["identity"])),
+        "guarded": _guarded(one, checked=checked),
+        "a plain write": one["write"],
     }
 
 
-def _place(one: Explained) -> str:
+def _place(one: dict[str, Any]) -> str:
     """Return the address of a name's table; none: the name is in no table that its path shows."""
-    inside = _in_table(one, one.name.path)
-    is_inside = one.name.table and one.address.endswith(f"/{inside}")
-    return one.address.removesuffix(f"/{inside}") if is_inside else ""
+    inside = f"/{_in_table(one, one['path'])}"
+    return one["name"].removesuffix(inside) if one["table"] and one["name"].endswith(inside) else ""
 
 
-def _guarded(one: Explained) -> Text:
-    if one.against is not None:
-        return Text(f"no: {_in_table(one, one.against)} is there")
-    wanted = " or ".join(_in_table(one, path) for path in one.name.evidence)
-    if one.guarded is None:
+def _guarded(one: dict[str, Any], *, checked: bool) -> Text:
+    if one["against"] is not None:
+        return Text(f"no: {_in_table(one, one['against'])} is there")
+    wanted = " or ".join(_in_table(one, path) for path in one["evidence"])
+    if one["guarded"] is None:
         return Text(f"with evidence: {wanted}", "yellow")
-    if one.guarded:
-        return Text(f"yes: {_in_table(one, one.found)} is there" if one.found else "yes", "green")
-    return Text(f"no: {wanted} is not there" if one.checked and wanted else "no")
+    if one["guarded"]:
+        return Text(f"yes: {_in_table(one, one['found'])} is there" if one["found"] else "yes", "green")
+    return Text(f"no: {wanted} is not there" if checked and wanted else "no")
 
 
-def _in_table(one: Explained, path: str) -> str:
+def _in_table(one: dict[str, Any], path: str) -> str:
     """Return a path as seen from the table's root, which is all that a line has room for."""
-    return path.removeprefix(f"{one.name.table}/")
+    return path.removeprefix(f"{one['table']}/")
 
 
 def put(

@@ -63,13 +63,10 @@ class Source(ABC):
 
 
 class Counted(Source):
-    """A counter, by its name, which tells its own time; ``steady``: seconds that only go on."""
+    """A counter, which tells its own time; ``steady``: seconds that only go on."""
 
-    def __init__(
-        self, counter: Counter, name: str = NAME, steady: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, counter: Counter, steady: Callable[[], float] = time.monotonic) -> None:
         self._counter = counter
-        self._name = name
         self._steady = steady
         self._registry_time = RegistryTime()
 
@@ -78,7 +75,7 @@ class Counted(Source):
 
     def take(self, count: int) -> Protocol[Sequence[int]]:
         """One request, or one for each of a counter that forgets; another one after a minute without any."""
-        return take(self._counter, self._name, count, self._registry_time, self._steady)
+        return take(self._counter, NAME, count, self._registry_time, self._steady)
 
 
 class TrueTime(Source):
@@ -89,13 +86,10 @@ class TrueTime(Source):
     process's own; None: the one that all its clocks share.
     """
 
-    def __init__(
-        self, lock: Lock, name: str = NAME, skew: float = SKEW, counter: LocalCounter | None = None
-    ) -> None:
+    def __init__(self, lock: Lock, skew: float = SKEW, counter: LocalCounter | None = None) -> None:
         if not 0 <= skew < float("inf"):
             raise ConfigError(f"skew must be a number of seconds, 0 or more, not {skew!r}")
         self._lock = lock
-        self._name = name
         self._skew = skew
         self._counter = counter
 
@@ -105,7 +99,7 @@ class TrueTime(Source):
     def take(self, count: int) -> Protocol[Sequence[int]]:
         """Lock, wait, look, unlock."""
         counter, owner = self._counter or counter_of_process(), str(uuid.uuid4())
-        return true_time(self._lock, counter, self._name, count, owner=owner, skew=self._skew, wall=time.time)
+        return true_time(self._lock, counter, NAME, count, owner=owner, skew=self._skew, wall=time.time)
 
 
 class _Lease:

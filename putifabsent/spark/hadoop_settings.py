@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 
 class Settings(NamedTuple):
@@ -63,7 +63,7 @@ class Store(NamedTuple):
     prefixes: Sequence[str]  # what its settings' keys begin with in Hadoop; an earlier one comes first
     of_settings: Callable[[Settings, Mapping[str, Any]], dict[str, Any]]
     """From those settings, and the options that are given here, to the filesystem's options."""
-    mapped: Mapping[str, str]  # settings that become options, and how; one that ends with a dot is a family
+    mapped: Collection[str]  # settings that become options; one that ends with a dot is a family
     refused: Mapping[str, Refusal]  # settings that a guarded name can't follow
     own: str = "bucket.{name}.{key}"  # how a bucket or an account spells its own
     authority: str = "{name}"  # how it is spelled in an address that is all of it

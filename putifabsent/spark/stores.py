@@ -1,7 +1,7 @@
 """Stores as Hadoop's clients know them, S3A, the Cloud Storage connector and ABFS, and as filesystems here.
 
 Keys and their meanings: Hadoop's ``core-default.xml`` and its pages of S3A and ABFS, and the README of the
-Cloud Storage connector. ``tools/hadoop_keys.json`` has every key, and why some are of no matter.
+Cloud Storage connector. ``tools/hadoop_keys.json`` has every key: what it becomes, or why it is of no matter.
 """
 
 from __future__ import annotations
@@ -170,36 +170,14 @@ def _s3_of_each_put(conf: Settings, given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-_MAPPED_S3 = {
-    "endpoint": "`endpoint_url`",
-    "endpoint.region": "`client_kwargs`: `region_name`",
-    "endpoint.fips": "`config_kwargs`: `use_fips_endpoint`",
-    "connection.ssl.enabled": "the scheme of an endpoint that has none",
-    "path.style.access": "`config_kwargs`: `addressing_style`",
-    "signing-algorithm": "`config_kwargs`: `signature_version`; a signer that only the JVM has is refused",
-    "s3.signing-algorithm": "the same, and comes first",
-    "proxy.host": "`config_kwargs`: `proxies`",
-    "proxy.port": "its port",
-    "proxy.ssl.enabled": "its scheme",
-    "proxy.username": "its user",
-    "proxy.password": "its password",
-    "requester.pays.enabled": "`requester_pays`",
-    "aws.credentials.provider": "the first that finds any: `key`, `secret` and `token`, `profile`, `anon`, "
-    "or botocore's own chain; one that only the JVM has is refused",
-    "aws.credentials.provider.mapping": "which class a name of a provider stands for",
-    "auth.profile.name": "`profile`, where a provider reads profiles",
-    "access.key": "`key`, where a provider reads it",
-    "secret.key": "`secret`",
-    "session.token": "`token`",
-    "encryption.algorithm": "`s3_additional_kwargs`: `ServerSideEncryption`; keys of the client are refused",
-    "encryption.key": "`s3_additional_kwargs`: `SSEKMSKeyId`",
-    "encryption.context": "`s3_additional_kwargs`: `SSEKMSEncryptionContext`",
-    "server-side-encryption-algorithm": "the older name of `encryption.algorithm`",
-    "server-side-encryption.key": "the older name of `encryption.key`",
-    "acl.default": "`s3_additional_kwargs`: `ACL`",
-    "create.storage.class": "`s3_additional_kwargs`: `StorageClass`",
-    "object.content.encoding": "`s3_additional_kwargs`: `ContentEncoding`",
-}
+_MAPPED_S3 = (
+    "endpoint", "endpoint.region", "endpoint.fips", "connection.ssl.enabled", "path.style.access",
+    "signing-algorithm", "s3.signing-algorithm", "proxy.host", "proxy.port", "proxy.ssl.enabled",
+    "proxy.username", "proxy.password", "requester.pays.enabled", "aws.credentials.provider",
+    "aws.credentials.provider.mapping", "auth.profile.name", "access.key", "secret.key", "session.token",
+    "encryption.algorithm", "encryption.key", "encryption.context", "server-side-encryption-algorithm",
+    "server-side-encryption.key", "acl.default", "create.storage.class", "object.content.encoding",
+)  # fmt: skip
 _OF_REQUESTS = "changes the requests of the JVM alone, and guarded names go without it: remove it"
 _NTLM = "is for proxies that want NTLM: use one that takes a user and a password, or none of both"
 _REFUSED_S3 = {
@@ -324,24 +302,11 @@ def _gs_token(conf: Settings) -> str | dict[str, Any] | None:
     )
 
 
-_MAPPED_GS = {
-    "project.id": "`project`, but with `APPLICATION_DEFAULT`",
-    "storage.root.url": "`endpoint_url`",
-    "storage.http.headers.": "`session_kwargs`: `headers`; those of encryption are refused",
-    "proxy.address": "`session_kwargs`: `proxy`",
-    "proxy.username": "its user",
-    "proxy.password": "its password",
-    "requester.pays.mode": "`ENABLED`: `requester_pays`; `AUTO` and `CUSTOM` are refused",
-    "requester.pays.project.id": "`requester_pays`",
-    "auth.type": "`token`: `UNAUTHENTICATED` is `anon`, `APPLICATION_DEFAULT` `google_default`, "
-    "`COMPUTE_ENGINE` `cloud`; an access token provider or workload identity federation is refused",
-    _KEY_FILE: "`token`",
-    "auth.client.id": "`token`, with the two below, for `USER_CREDENTIALS`",
-    "auth.client.secret": "the same",
-    "auth.refresh.token": "the same",
-    "auth.null.enable": "`token`: `anon`",
-    **dict.fromkeys(_SERVICE_ACCOUNT, "`false`: a service account's key file is left unread"),
-}
+_MAPPED_GS = (
+    "project.id", "storage.root.url", "storage.http.headers.", "proxy.address", "proxy.username",
+    "proxy.password", "requester.pays.mode", "requester.pays.project.id", "auth.type", _KEY_FILE,
+    "auth.client.id", "auth.client.secret", "auth.refresh.token", "auth.null.enable", *_SERVICE_ACCOUNT,
+)  # fmt: skip
 _IMPERSONATED = Refusal(
     f"is not gcsfs' to do: make a credential file that impersonates, {_BY_DEFAULT}", unless=["token"]
 )
@@ -414,16 +379,11 @@ def _azure(conf: Settings, given: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-_MAPPED_AZURE = {
-    "account.auth.type": "which credentials are taken; `Custom` and what only the JVM has are refused",
-    "account.key": "`account_key`",
-    "sas.fixed.token": "`sas_token`",
-    "account.oauth.provider.type": "`ClientCredsTokenProvider`: the three below; others are refused",
-    "account.oauth2.client.endpoint": "`tenant_id`, of `login.microsoftonline.com`; other hosts are refused",
-    "account.oauth2.client.id": "`client_id`",
-    "account.oauth2.client.secret": "`client_secret`",
-    "sas.token.provider.type": "none: with `SAS`, a token provider is refused",
-}
+_MAPPED_AZURE = (
+    "account.auth.type", "account.key", "sas.fixed.token", "account.oauth.provider.type",
+    "account.oauth2.client.endpoint", "account.oauth2.client.id", "account.oauth2.client.secret",
+    "sas.token.provider.type",
+)  # fmt: skip
 _OF_CLIENTS_AZURE = Refusal(
     "is not supported, for its keys would be needed here: give the account a key of Key Vault instead"
 )
@@ -481,7 +441,7 @@ SCHEMES = {
     ),
     "abfs": _AZURE,
     "abfss": _AZURE._replace(wrapped=f"{_ABFS}SecureAzureBlobFileSystem"),
-    "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", ["fs.file."], lambda *_: {}, {}, {}),
+    "file": Store("piafile", "org.apache.hadoop.fs.LocalFileSystem", ["fs.file."], lambda *_: {}, (), {}),
 }
 """Schemes of Hadoop's that can be mounted."""
 

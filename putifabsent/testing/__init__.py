@@ -16,7 +16,9 @@ processes share, :class:`PublishTests` for what arbiters build on that are not t
 :class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind a
 network. Registries have theirs: :class:`ClaimsTests` with
 :class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`, :class:`CounterTests` with
-:class:`LostCounterTests`.
+:class:`LostCounterTests`. Those of lost answers want two fixtures, second accesses to the same data: of
+``unanswered`` every request is applied, and every answer is lost; of ``unheard`` every request is lost on its
+way, after it has been sent.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
@@ -26,7 +28,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from putifabsent.testing.races import Race, Raced, race, through_filesystem, through_made_store, through_store
+from putifabsent.testing.races import Race, Raced, race
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
@@ -53,9 +55,6 @@ __all__ = [
     "SharedStoreTests",
     "StoreTests",
     "race",
-    "through_filesystem",
-    "through_made_store",
-    "through_store",
 ]
 
 # What imports pytest, and has the names that are not here.

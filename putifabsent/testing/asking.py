@@ -13,7 +13,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 from fsspec.asyn import get_loop, sync
@@ -35,11 +35,6 @@ _SECONDS = 120
 _TIMES = 1000
 
 
-def required(suite: object, fixture: str) -> NoReturn:
-    """Raise for a fixture that a suite can't have by itself."""
-    raise NotImplementedError(f"{type(suite).__name__} must have a fixture `{fixture}`")
-
-
 class InBothColours:
     """Has every test run by the methods, and by their asynchronous twins."""
 
@@ -48,20 +43,6 @@ class InBothColours:
         """Return how the store, or the registry, is called."""
         colour: Literal["sync", "async"] = request.param
         return colour
-
-
-class LosesAnswers:
-    """What is called over a network that loses answers. Give it ``unanswered`` and ``unheard``."""
-
-    @pytest.fixture
-    def unanswered(self) -> Any:
-        """Return the same data, by one whose every request is applied, and whose every answer is lost."""
-        required(self, "unanswered")
-
-    @pytest.fixture
-    def unheard(self) -> Any:
-        """Return the same data, by one whose every request is lost on its way, after it has been sent."""
-        required(self, "unheard")
 
 
 class Around(ABC):

@@ -26,14 +26,12 @@ from putifabsent.backends.registries import (
 )
 from putifabsent.testing.asking import (
     InBothColours,
-    LosesAnswers,
     Registry,
     all_pages,
     answered,
     cancelled,
     first_claim,
     forked,
-    required,
     together,
 )
 
@@ -46,7 +44,9 @@ WRONG: dict[str, Callable[[Claim], Claim | None]] = {
 
 
 class ClaimsTests(InBothColours):
-    """What every registry of claims promises. Subclass it, and give it ``claims``, perhaps ``place``.
+    """What every registry of claims promises. Subclass it; its fixtures are ``claims``, perhaps ``place``.
+
+    ``claims`` is the registry under test, ready to be used.
 
     Every test runs in both colours, by the methods and by their asynchronous twins, which are called on a
     loop that ends with the call.
@@ -60,11 +60,6 @@ class ClaimsTests(InBothColours):
         "\x7f", "\x01", ".", "..", "caf\u00e9", "cafe\u0301", "\u65e5\u672c", "\U0001f600", "\ufeff",
         "\uffff", "", "0", "1.0", "null", "None",
     )  # fmt: skip
-
-    @pytest.fixture
-    def claims(self) -> Claims:
-        """Return the registry under test, ready to be used."""
-        required(self, "claims")
 
     @pytest.fixture
     def place(self) -> str:
@@ -319,7 +314,7 @@ class ClaimsTests(InBothColours):
         assert claims.read(f"{place}/name") == FoundClaim(claim)
 
 
-class LostClaimTests(LosesAnswers):
+class LostClaimTests:
     """A lost answer is never called a win, a loss or a failure; goes with ``ClaimsTests``."""
 
     def test_an_applied_write_without_an_answer_may_have_happened(

@@ -14,11 +14,9 @@ from putifabsent.backends.counters import LARGEST, Advanced, Counter
 from putifabsent.backends.registries import Maybe, Refused
 from putifabsent.testing.asking import (
     InBothColours,
-    LosesAnswers,
     Registry,
     answered,
     forked,
-    required,
     together,
 )
 
@@ -29,12 +27,10 @@ _ADVANCES = 10
 
 
 class CounterTests(InBothColours):
-    """What every counter promises. Subclass it, and give it ``make_counter``, perhaps ``name``."""
+    """What every counter promises. Subclass it, and give it the fixture ``make_counter``, perhaps ``name``.
 
-    @pytest.fixture
-    def make_counter(self) -> Callable[[], Counter]:
-        """Return what makes one more registry on the same counters, that knows nothing of the others."""
-        required(self, "make_counter")
+    ``make_counter`` makes one more registry on the same counters, that knows nothing of the others.
+    """
 
     @pytest.fixture
     def counter(self, make_counter: Callable[[], Counter]) -> Counter:
@@ -162,7 +158,7 @@ class CounterTests(InBothColours):
         assert counter.identity()
 
 
-class LostCounterTests(LosesAnswers):
+class LostCounterTests:
     """A lost answer may skip numbers, and gives none twice; goes with ``CounterTests``."""
 
     def test_a_step_without_an_answer_may_have_been_made(

@@ -1,7 +1,7 @@
 """Writers that are killed at a chosen step of their own code, like a machine that loses its power.
 
 Between any two steps the writer can die. A step of a :class:`Will` is one line that a store's modules
-execute. A step of a :class:`Course` is half a request of a protocol: sending it, or hearing the answer.
+execute.
 """
 
 from __future__ import annotations
@@ -14,25 +14,29 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from putifabsent.backends.body import InMemory
-from putifabsent.shim.drive import run
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from types import FrameType
 
     from putifabsent.backends.base import Creation, Staged, Store
-    from putifabsent.shim.requests import Protocol
-
-T = TypeVar("T")
 
 _SECONDS = 60
 
 
-def _die() -> None:
+def die() -> None:
+    """Die."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Doom(Protocol):
+    """What a doomed writer is to do."""
+
+    def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
+        """Do it, and return how many steps that took; :func:`die` before the ``last``."""
 
 
 class Will(NamedTuple):
@@ -54,7 +58,7 @@ class Will(NamedTuple):
             if event == "line" and counting:
                 taken += 1
                 if taken == last:
-                    _die()
+                    die()
             return step
 
         def enter(frame: FrameType, _: str, __: object) -> Any:
@@ -82,69 +86,24 @@ class Will(NamedTuple):
             store.complete(staged)
 
 
-class Course(NamedTuple):
-    """A protocol that a doomed writer is to run."""
-
-    make: Callable[[], Protocol[Any]]  # makes the protocol, in the writer's process; it must pickle
-    deadline: float
-
-    def live(self, make: Callable[[], Store], _: frozenset[str], last: int) -> int:
-        """Run it, and return how many steps that took; die before the ``last``."""
-        taken = 0
-
-        def step(number: int) -> None:
-            nonlocal taken
-            taken = number
-            if number == last:
-                _die()
-
-        run(stepped(self.make(), step), make(), self.deadline)
-        return taken
-
-
-def stepped(protocol: Protocol[T], act: Callable[[int], None]) -> Protocol[T]:
-    """Return the same protocol, which calls ``act`` with the number of each step before it takes it.
-
-    The first step sends the first request, the second one hears its answer, and so on; a pause has two, too.
-    """
-    number = 0
-    try:
-        request = next(protocol)
-        while True:
-            act(number := number + 1)
-            try:
-                outcome = yield request
-            except GeneratorExit:
-                protocol.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - the protocol decides what it means
-                request = protocol.throw(error)
-                continue
-            act(number := number + 1)
-            request = protocol.send(outcome)
-    except StopIteration as end:
-        value: T = end.value
-        return value
-
-
 class Doomed:
     """Starts writers that die, by a connection to the process that forks them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def steps(self, will: Will | Course) -> int:
+    def steps(self, will: Doom) -> int:
         """Let a writer live, and return how many steps it took."""
         steps, code = self._fork(will, 0)
         if code != 0:
             raise RuntimeError(f"a writer that was to live ended with {code}")
         return steps
 
-    def die(self, will: Will | Course, step: int) -> int:
+    def die(self, will: Doom, step: int) -> int:
         """Kill a writer just before it takes ``step`` (from 1), and return its exit code."""
         return self._fork(will, step)[1]
 
-    def _fork(self, will: Will | Course, step: int) -> tuple[int, int]:
+    def _fork(self, will: Doom, step: int) -> tuple[int, int]:
         self._connection.send((will, step))
         if not self._connection.poll(2 * _SECONDS):
             raise RuntimeError("a doomed writer neither lives nor dies")
@@ -192,9 +151,7 @@ def _fork_writers(make: Callable[[], Store], places: frozenset[str], connection:
         connection.send((int(taken or 0), code))
 
 
-def _live(
-    make: Callable[[], Store], places: frozenset[str], will: Will | Course, step: int, writing: int
-) -> None:
+def _live(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int, writing: int) -> None:
     signal.alarm(_SECONDS)
     try:
         os.write(writing, str(will.live(make, places, step)).encode())

@@ -11,11 +11,9 @@ import pytest
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released
 from putifabsent.testing.asking import (
     InBothColours,
-    LosesAnswers,
     Registry,
     answered,
     forked,
-    required,
     together,
 )
 
@@ -26,12 +24,7 @@ _QUESTIONS = 200_000
 
 
 class LockTests(InBothColours):
-    """What every lock promises. Subclass it, and give it ``lock``, perhaps ``key``."""
-
-    @pytest.fixture
-    def lock(self) -> Lock:
-        """Return where locks are."""
-        required(self, "lock")
+    """What every lock promises. Subclass it, and give it the fixture ``lock``, perhaps ``key``."""
 
     @pytest.fixture
     def key(self) -> str:
@@ -143,7 +136,7 @@ class LockTests(InBothColours):
         assert lock.identity()
 
 
-class LostLockTests(LosesAnswers):
+class LostLockTests:
     """A lost answer is never called a success or a failure; goes with ``LockTests``."""
 
     def test_a_lock_taken_without_an_answer_may_be_held(

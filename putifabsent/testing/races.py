@@ -169,8 +169,8 @@ class _Place(NamedTuple):
 
 def _contender(made: Any) -> Contender:
     if isinstance(made, Store):
-        return through_store(made)
-    contender: Contender = made if callable(made) else through_filesystem(made)
+        return through_requests(lambda request: perform(request, made))
+    contender: Contender = made if callable(made) else partial(_pipes, made)
     return contender
 
 
@@ -316,34 +316,16 @@ def creation_of(name: str, **extra: Any) -> Creation:
     return Creation(str(uuid.uuid4()), str(uuid.uuid4()), f"{name.rpartition('/')[0]}/{STATE_FOLDER}", extra)
 
 
-def through_store(store: Store, operation: StoreOperation = "create") -> Contender:
+def through_requests(ask: Ask, operation: StoreOperation = "create") -> Contender:
     """Return a contender that asks a store itself, with no protocol above it.
 
     What decides is one create, the completion of a staged upload, or by turns one and the other.
     """
-    return through_requests(lambda request: perform(request, store), operation)
-
-
-def through_requests(ask: Ask, operation: StoreOperation) -> Contender:
-    """:func:`through_store`, for a store that is asked in this way."""
     if operation == "mixed":
         turns = cycle((_creates, _completes))
         # `next` on a cycle is one step, whatever threads there are.
         return lambda name, data: next(turns)(ask, name, data)
     return partial({"create": _creates, "complete": _completes}[operation], ask)
-
-
-def through_made_store(make: Callable[[], Store], operation: StoreOperation = "create") -> Contender:
-    """:func:`through_store`, for other processes: ``race(partial(through_made_store, make), ...)``."""
-    return through_store(make(), operation)
-
-
-def through_filesystem(fs: Any, operation: Literal["create", "rename"] = "create") -> Contender:
-    """Return a contender that writes through an fsspec filesystem, guarded or not.
-
-    What decides is ``pipe_file(..., mode="create")``, or ``mv`` of a file written before.
-    """
-    return partial({"create": _pipes, "rename": _renames}[operation], fs)
 
 
 def _creates(ask: Ask, name: str, data: bytes) -> Attempt:
@@ -384,20 +366,6 @@ def _completes(ask: Ask, name: str, data: bytes) -> Attempt:
 
 def _pipes(fs: Any, name: str, data: bytes) -> Attempt:
     return partial(fs.pipe_file, name, data, mode="create")
-
-
-def _renames(fs: Any, name: str, data: bytes) -> Attempt:
-    source = f"{name}.{uuid.uuid4()}"
-    fs.pipe_file(source, data)
-
-    def attempt() -> None:
-        try:
-            fs.mv(source, name)
-        except FileExistsError:
-            fs.rm_file(source)
-            raise
-
-    return attempt
 
 
 def tell(name: str, outcome: object) -> None:

@@ -56,25 +56,26 @@ from putifabsent.testing.asking import (
     Around,
     Ask,
     InBothColours,
-    LosesAnswers,
     ThroughTheStore,
     cancelled,
     created,
     created_and_held,
     forked,
     held,
-    required,
     staged,
 )
 from putifabsent.testing.deaths import Will, doomed
-from putifabsent.testing.races import creation_of, race, through_made_store, through_requests
+from putifabsent.testing.races import Contender, creation_of, race, through_requests
 
 BODIES = {"empty": b"", "text": "täxt\r\n".encode(), "binary": bytes(range(256))}
 _NOT_STEPS = {"abc", "builtins", "putifabsent.backends.base"}
 
 
 class StoreTests:
-    """What every store promises. Subclass it, and give it ``store`` and ``folder``, perhaps ``around``.
+    """What every store promises. Subclass it; its fixtures are ``store`` and ``folder``, perhaps ``around``.
+
+    ``store`` is the one under test, fresh or not; ``folder`` a full name under which nothing is: an existing
+    folder, where the store has folders.
 
     Every test runs in both colours, by the methods and by their asynchronous twins. Whether a deletion by
     version is atomic is not tested: only luck would find it out.
@@ -90,16 +91,6 @@ class StoreTests:
         "\U0001f600", "\u200bzero", "=", "a:b", "@", "plain/", "/plain", "//plain", "./plain",
         "sub/../plain", "plain/.", "alone-1/", "/alone-2", "//alone-3", "./alone-4", "sub/../alone-5",
     )  # fmt: skip
-
-    @pytest.fixture
-    def store(self) -> Store:
-        """Return the store under test, fresh or not."""
-        required(self, "store")
-
-    @pytest.fixture
-    def folder(self) -> str:
-        """Return a full name under which nothing is: an existing folder, where the store has folders."""
-        required(self, "folder")
 
     @pytest.fixture
     def name(self, folder: str) -> str:
@@ -398,16 +389,14 @@ class StoreTests:
 
 
 class SharedStoreTests(StoreTests):
-    """What a store promises to processes that share it. Give it ``make_store``, ``folder``."""
+    """What a store promises to processes that share it. Give it the fixtures ``make_store`` and ``folder``.
+
+    ``make_store`` makes the store, in any process: a function of a module, or a partial of one.
+    """
 
     steps_in: ClassVar[tuple[str, ...]] = ()
     """What does the store's work: a writer is killed before each line of it. Full names of modules, or
     ``"module:function"``. Empty: the modules of its class and of its bases."""
-
-    @pytest.fixture
-    def make_store(self) -> Callable[[], Store]:
-        """Return what makes the store, in any process: a function of a module, or a partial of one."""
-        required(self, "make_store")
 
     @pytest.fixture
     def store(self, make_store: Callable[[], Store]) -> Store:
@@ -428,7 +417,7 @@ class SharedStoreTests(StoreTests):
     ) -> None:
         """8 of them with 4 threads each, released together at each name; half of them complete uploads."""
         names = [f"{folder}/{number}" for number in range(10)]
-        done = race(partial(through_made_store, make_store, "mixed"), names, processes=8, threads=4)
+        done = race(partial(_mixed, make_store), names, processes=8, threads=4)
         assert done.problems(around.read) == []
         assert done.errors == ()
 
@@ -457,6 +446,10 @@ class SharedStoreTests(StoreTests):
         assert {entry.name for entry in listed.entries} == {f"{folder}/alive"}
 
 
+def _mixed(make: Callable[[], Store]) -> Contender:
+    return through_requests(Ask(make(), "sync"), "mixed")
+
+
 # --- behind a network
 
 
@@ -481,7 +474,7 @@ WRITES: dict[str, Write] = {
 """What makes ready a write of a name, and returns the request that decides."""
 
 
-class LostAnswerTests(LosesAnswers):
+class LostAnswerTests:
     """A lost answer is never called a win, a loss or a failure; goes with ``StoreTests``."""
 
     @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)

@@ -33,7 +33,7 @@ from putifabsent.timeline.files import (
     report,
     report_all,
 )
-from putifabsent.timeline.reading import HistoryFile, Part, Stretch, Timeline, Whole, stretches
+from putifabsent.timeline.reading import Part, Stretch, Timeline, Whole, stretches
 from putifabsent.timeline.records import Content, Details, Instant, Order, Raw, StateFile
 
 if TYPE_CHECKING:
@@ -130,15 +130,6 @@ class HudiTimeline(Timeline[Instant]):
         if problems is not None:
             report_all(problems, [each for each in found or () if each.path in own])
 
-    def instants_in(
-        self, file: HistoryFile, *, raw: bool = False, problems: Problems | None = None
-    ) -> Iterator[Instant]:
-        """Return the instants in one file of the history, for who reads many files side by side.
-
-        They are in the order in which they lie there, and some may be in another file too.
-        """
-        return hudi_history.instants_in(self.fs, file, raw=raw, problems=problems)
-
     def details(self, record: Instant, problems: Problems | None = None) -> Details:
         """Return what was written when an instant was requested, and when it was completed."""
         if not record.archived:
@@ -169,11 +160,14 @@ class HudiTimeline(Timeline[Instant]):
 
     def _raw(self, record: Instant, problems: Problems | None) -> Raw | Details | None:
         """Read one record of the history again, with all that it says."""
+        found: Iterable[Instant]
         if self.layout.in_levels:
-            file = next((each for each in self.manifest(problems).files if each.path == record.source), None)
-            found = [] if file is None else self.instants_in(file, raw=True, problems=problems)
+            files = [file for file in self.manifest(problems).files if file.path == record.source]
+            found = chain.from_iterable(
+                hudi_history.instants_in(self.fs, file, raw=True, problems=problems) for file in files
+            )
         else:
-            found = iter(hudi_archive.archived_in(self.fs, record.source, raw=True, problems=problems))
+            found = hudi_archive.archived_in(self.fs, record.source, raw=True, problems=problems)
         for each in found:
             if each.identity == record.identity:
                 return each.raw

@@ -17,7 +17,7 @@ from putifabsent.timeline.files import Listed, Problems, arrow
 from putifabsent.timeline.records import Details, Order, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from typing_extensions import Self
@@ -225,12 +225,8 @@ class Timeline(ABC, Generic[R]):
     ) -> pa.Table:
         """Return the same as a pyarrow table: :meth:`records`, or without ``history`` :meth:`active`."""
         read = self.records if history else self.active
-        return self.table_of(read(order=order, problems=problems))
-
-    def table_of(self, records: Iterable[R]) -> pa.Table:
-        """Return records as a pyarrow table."""
         pa = arrow()
         utc = pa.timestamp("ms", "UTC")
         kinds = {name: utc if kind == "utc" else pa.type_for_alias(kind) for name, kind in self.COLUMNS}
         schema = pa.schema(list(kinds.items()))
-        return pa.Table.from_pylist([each.row() for each in records], schema)
+        return pa.Table.from_pylist([each.row() for each in read(order=order, problems=problems)], schema)

@@ -14,7 +14,7 @@ import pytest
 
 from putifabsent.backends.dynamodb import DynamoDBClaims
 from putifabsent.backends.registry_urls import open_claims
-from putifabsent.lab.fault_proxy import FaultProxy
+from tests.fault_proxy import FaultProxy
 from tests.servers import chosen, server
 from tests.stub.dynamodb_faults import Trouble
 

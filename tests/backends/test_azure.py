@@ -24,8 +24,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
-from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race, through_filesystem
+from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.azure_stores import (
@@ -38,6 +37,7 @@ from tests.backends.azure_stores import (
 )
 from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import Azurite
 
 if TYPE_CHECKING:
@@ -244,6 +244,6 @@ def test_of_64_threads_one_creates_each_name(largest_put: int, names: int) -> No
         fs = fsspec.filesystem("piaaz", arbiter="native", deadline=60, **server.storage_options)
         fs.backend.largest_put = largest_put
         paths = [f"{bucket}/{number}" for number in range(names)]
-        done = race(lambda: through_filesystem(fs), paths, threads=64, size=2 * BLOCK + 100)
+        done = race(lambda: fs, paths, threads=64, size=2 * BLOCK + 100)
         assert done.problems(ThroughTheStore(fs.backend).read) == []
         assert done.errors == ()

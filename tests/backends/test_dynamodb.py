@@ -25,7 +25,6 @@ from putifabsent.backends.registries import (
     TryAgain,
 )
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import ClaimsTests, LostClaimTests
 from putifabsent.testing.asking import first_claim
 from tests.backends.dynamodb_servers import (
@@ -34,6 +33,7 @@ from tests.backends.dynamodb_servers import (
     claims_at,
     new_table,
 )
+from tests.fault_proxy import FaultProxy
 from tests.stub.dynamodb_faults import Trouble, answer, body_of
 
 if TYPE_CHECKING:

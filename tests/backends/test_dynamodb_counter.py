@@ -15,7 +15,6 @@ from putifabsent.backends.dynamodb import DynamoDBCounter
 from putifabsent.backends.registries import Claimed, ClaimEntry, ClaimPage, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
 from putifabsent.testing.asking import first_claim
 from tests.backends.dynamodb_servers import (
@@ -24,6 +23,7 @@ from tests.backends.dynamodb_servers import (
     claims_at,
     new_table,
 )
+from tests.fault_proxy import FaultProxy
 from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:

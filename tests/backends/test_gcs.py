@@ -27,20 +27,19 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import (
     ConditionalCopyTests,
     LostAnswerTests,
     PublishTests,
     StoreTests,
     race,
-    through_filesystem,
 )
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, store_at
 from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import FakeGCS
 
 if TYPE_CHECKING:
@@ -223,6 +222,6 @@ def test_of_64_threads_one_creates_each_name(largest_put: int, names: int) -> No
         fs = fsspec.filesystem("piags", arbiter="native", deadline=60, **server.storage_options)
         fs.backend.largest_put = largest_put
         paths = [f"{bucket}/{number}" for number in range(names)]
-        done = race(lambda: through_filesystem(fs), paths, threads=64, size=2 * CHUNK + 100)
+        done = race(lambda: fs, paths, threads=64, size=2 * CHUNK + 100)
         assert done.problems(ThroughTheStore(fs.backend).read) == []
         assert done.errors == ()

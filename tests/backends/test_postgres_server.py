@@ -13,8 +13,8 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.postgres import TABLE
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.faults.failover import until
 from tests.servers import PostgreSQL
 from tests.servers.process import free_port

@@ -13,7 +13,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from putifabsent.backends.local import LocalStore
-from putifabsent.testing.races import body_of, race, through_made_store, through_store
+from putifabsent.testing.asking import Ask
+from putifabsent.testing.races import body_of, race, through_requests
 
 
 def told(*answers: Any) -> Any:
@@ -104,13 +105,13 @@ def _itself(contender: Any) -> Any:
 @pytest.mark.parametrize("operation", ["create", "complete", "mixed"])
 def test_a_store_is_raced_by_each_operation(operation: Any, tmp_path: Path) -> None:
     names = [f"{tmp_path}/{number}" for number in range(3)]
-    done = race(lambda: through_store(LocalStore(), operation), names, threads=8)
+    done = race(lambda: through_requests(Ask(LocalStore(), "sync"), operation), names, threads=8)
     assert done.problems(lambda name: Path(name).read_bytes()) == []
 
 
 def test_processes_and_threads_race_together(tmp_path: Path) -> None:
     names = [f"{tmp_path}/{number}" for number in range(5)]
-    done = race(partial(through_made_store, LocalStore), names, threads=4, processes=4)
+    done = race(LocalStore, names, threads=4, processes=4)
     assert done.writers == 16
     assert done.problems(lambda name: Path(name).read_bytes()) == []
     assert done.errors == ()

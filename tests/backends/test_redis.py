@@ -11,8 +11,8 @@ import pytest
 from putifabsent.backends.redis import PREFIX
 from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Refused, Released, TryAgain
 from putifabsent.backends.registry_urls import open_lock
-from putifabsent.lab.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import LockTests, LostLockTests
+from tests.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from tests.servers import Valkey
 from tests.servers.valkey import SLOTS, ValkeyCluster, ValkeySentinel, valkey_cluster
 

@@ -12,8 +12,8 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.redis import RedisCounter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
-from putifabsent.lab.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
+from tests.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from tests.servers import Valkey
 from tests.servers.valkey import valkey_cluster
 

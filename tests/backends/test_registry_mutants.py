@@ -12,11 +12,11 @@ import pytest
 from putifabsent.backends.dynamodb import DynamoDBClaims, DynamoDBCounter
 from putifabsent.backends.redis import RedisCounter, RedisLock
 from putifabsent.backends.registry_urls import redis_settings
-from putifabsent.lab.fault_proxy import FaultProxy
 from putifabsent.testing import CounterTests, LockTests, asking
 from putifabsent.testing.asking import Registry
 from tests.backends import dynamodb_servers, test_dynamodb, test_dynamodb_counter, test_redis_counter
 from tests.backends.registry_mutants import CLAIMS, DYNAMODB_COUNTERS, LOCKS, REDIS_COUNTERS, Mutant
+from tests.fault_proxy import FaultProxy
 from tests.servers import Moto, Valkey
 
 if TYPE_CHECKING:

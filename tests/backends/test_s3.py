@@ -12,7 +12,6 @@ from putifabsent.backends import s3_client
 from putifabsent.backends.base import Created, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put, Stage
 from putifabsent.testing import (
     Around,
@@ -27,6 +26,7 @@ from putifabsent.testing.asking import held
 from putifabsent.testing.races import creation_of
 from tests.backends.on_stub import PAGE, Objects
 from tests.backends.s3_stores import maker
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import SERVERS, LocalBucketServer, S3Server, chosen
 from tests.stub import Fault, FaultStub, Op
 

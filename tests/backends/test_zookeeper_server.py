@@ -16,8 +16,8 @@ from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.backends.zookeeper import FOLDER, ZooKeeperCounter, zookeeper_settings
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from putifabsent.testing import CounterTests, LostCounterTests
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
 from tests.faults.failover import until
 from tests.servers import ZooKeeper
 from tests.servers.process import free_port

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.arbiter_servers import Far, far
-from putifabsent.lab.fault_proxy import FaultProxy
+from tests.fault_proxy import FaultProxy
 from tests.servers import server
 
 if TYPE_CHECKING:

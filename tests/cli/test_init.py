@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import REGION, new_table
+from tests.fault_proxy import FaultProxy
 from tests.servers import Valkey
 from tests.stub.dynamodb_faults import Trouble
 

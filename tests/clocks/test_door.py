@@ -18,9 +18,9 @@ from putifabsent.backends.local_counter import LocalCounter
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks import NAME, Clock, Counted, TrueTime, clock, instant_of, millis_of
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from putifabsent.testing.asking import forked
 from tests.clocks.takers import Taking, taken_by
+from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import Valkey
 from tests.shim.clock_worlds import Server, World
 

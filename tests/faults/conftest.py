@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import one_at_a_time
+from tests.fault_proxy import FaultProxy
 from tests.faults.arbiters import Place
 from tests.servers import SERVERS, BucketServer, Valkey, server
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.registry_urls import open_lock
-from putifabsent.lab.fault_proxy import LOST_REQUEST, FaultProxy
+from tests.fault_proxy import LOST_REQUEST, FaultProxy
 from tests.servers import NotStartedError, Valkey
 from tests.servers.valkey import ValkeySentinel
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from putifabsent.errors import NameTaken
 from putifabsent.shim.drive import run
-from putifabsent.testing.deaths import stepped
 from tests.faults.arbiters import DEADLINE
+from tests.stepped import stepped
 
 if TYPE_CHECKING:
     from tests.faults.arbiters import Table

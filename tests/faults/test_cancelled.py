@@ -12,9 +12,9 @@ from putifabsent.backends.registries import Acquired
 from putifabsent.backends.registry_urls import open_lock
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.drive import run_async
-from putifabsent.testing.deaths import stepped
 from tests.faults.arbiters import DEADLINE, PLACE, Arbiter, Table
 from tests.faults.halted import STEPS, heard_by
+from tests.stepped import stepped
 
 if TYPE_CHECKING:
     from tests.faults.arbiters import Place

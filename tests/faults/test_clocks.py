@@ -18,8 +18,8 @@ from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import Arbiter, Table, contender
 
 if TYPE_CHECKING:
-    from putifabsent.lab.fault_proxy import FaultProxy
     from putifabsent.testing.races import Contender
+    from tests.fault_proxy import FaultProxy
     from tests.faults.arbiters import Place
     from tests.servers import Valkey
 

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.errors import NameTaken
-from putifabsent.testing.deaths import Course, doomed
+from putifabsent.testing.deaths import doomed
 from tests.backends.dynamodb_servers import registry_at
 from tests.faults.arbiters import DEADLINE, Arbiter, Table
 from tests.faults.halted import heard_by
+from tests.stepped import Course
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.lab.fault_proxy import FaultProxy
     from putifabsent.shim.requests import Protocol
+    from tests.fault_proxy import FaultProxy
     from tests.faults.arbiters import Place
     from tests.servers import Valkey
 

@@ -18,7 +18,7 @@ from tests.faults.sizes import size
 from tests.stub.dynamodb_faults import Trouble
 
 if TYPE_CHECKING:
-    from putifabsent.lab.fault_proxy import FaultProxy
+    from tests.fault_proxy import FaultProxy
     from tests.faults.arbiters import Place
 
 LONG = bool(os.environ.get("LONG"))

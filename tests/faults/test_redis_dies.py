@@ -15,13 +15,13 @@ import pytest
 
 from putifabsent.backends.base import Created
 from putifabsent.shim.drive import run
-from putifabsent.testing.deaths import stepped
 from putifabsent.testing.races import race
 from tests.faults.arbiters import DEADLINE, Arbiter, Table, contender
 from tests.faults.failover import Forgetful, until
 from tests.faults.halted import STEPS
 from tests.faults.sizes import size
 from tests.servers import Valkey
+from tests.stepped import stepped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.flink import FlinkSettings, settings
-from putifabsent.lab.fault_proxy import FaultProxy
+from tests.fault_proxy import FaultProxy
 from tests.flink.cluster import GUARDED, STOCK, Cluster, Release
 from tests.flink.programs import Program
 from tests.servers import VersityGW

@@ -13,7 +13,7 @@ from tests.flink.programs import FORMATS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from putifabsent.lab.fault_proxy import Fault, FaultProxy
+    from tests.fault_proxy import Fault, FaultProxy
     from tests.flink.programs import Feed, Format, Program
     from tests.servers import BucketServer
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.inspection import inspect
-from putifabsent.lab.fault_proxy import HELD, LATE
+from tests.fault_proxy import HELD, LATE
 from tests.flink.cluster import GUARDED
 from tests.flink.programs import Program, counted
 from tests.flink.tables import Table, Writer, befalling, made
@@ -17,7 +17,7 @@ from tests.spark.drivers import LONG
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.lab.fault_proxy import Fault, FaultProxy
+    from tests.fault_proxy import Fault, FaultProxy
     from tests.flink.cluster import Cluster
     from tests.servers import BucketServer
 

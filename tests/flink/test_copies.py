@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.inspection import inspect
-from putifabsent.lab.fault_proxy import HELD
+from tests.fault_proxy import HELD
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import Feed
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from pathlib import Path
 
-    from putifabsent.lab.fault_proxy import FaultProxy
     from tests.conftest import Note
+    from tests.fault_proxy import FaultProxy
     from tests.flink.cluster import Cluster
     from tests.flink.programs import Program
     from tests.servers import BucketServer

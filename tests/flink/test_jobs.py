@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.inspection import inspect
-from putifabsent.lab.fault_proxy import LATE
+from tests.fault_proxy import LATE
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import FORMATS, Feed, counted
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from putifabsent.lab.fault_proxy import FaultProxy
     from tests.conftest import Note
+    from tests.fault_proxy import FaultProxy
     from tests.flink.cluster import Cluster
     from tests.flink.programs import Program
     from tests.servers import BucketServer

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.inspection import inspect
-from putifabsent.lab.fault_proxy import HELD
 from tests.child import CallError
+from tests.fault_proxy import HELD
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, ROOT
 from tests.flink.programs import FORMATS, Feed
@@ -22,8 +22,8 @@ from tests.spark.writers import FORMATS as OF_SPARK
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from putifabsent.lab.fault_proxy import FaultProxy
     from tests.conftest import Note
+    from tests.fault_proxy import FaultProxy
     from tests.flink.cluster import Cluster
     from tests.flink.programs import Program
     from tests.servers import BucketServer

@@ -14,8 +14,8 @@ import pytest
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.backends.base import TryAgain
 from putifabsent.backends.probe import BESIDE, NEEDED
-from putifabsent.lab.fault_proxy import FaultProxy
 from tests.backends.dynamodb_servers import registry_at
+from tests.fault_proxy import FaultProxy
 from tests.fsspec_plugin.grounds import decided_by
 from tests.fsspec_plugin.test_async import closed
 from tests.servers import Valkey

@@ -139,4 +139,4 @@ def test_a_report_says_which_cells_differ(cells: list[Cell]) -> None:
     theirs = [published()[0]._replace(most=13), *published()[1:]]
     html = page(cells, [], 7, theirs)
     assert "1 of 78 cells differ" in html
-    assert "<li>2 writers, an interval of 1 min, 3 s of jitter, for 24 h</li>" in html
+    assert "more than noise: 2 writers, an interval of 1 min, 3 s of jitter, for 24 h." in html

@@ -9,18 +9,22 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, nullcontext
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import HELD, LOST_ANSWER, LOST_REQUEST, FaultProxy
+from putifabsent.lab.lossy_proxy import LossyProxy
+from tests.fault_proxy import HELD, LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.faults.failover import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+Losing: TypeAlias = "Callable[..., LossyProxy]"
 
 PATIENCE = 30
 MEBIBYTE = random.Random(1).randbytes(2**20)
@@ -80,6 +84,12 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
+@pytest.fixture(params=[LossyProxy, partial(FaultProxy, fault=LOST_ANSWER)], ids=["lossy", "faulty"])
+def losing(request: pytest.FixtureRequest) -> Losing:
+    made: Losing = request.param
+    return made
+
+
 def client(endpoint: str) -> closing[http.client.HTTPConnection]:
     return closing(http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=PATIENCE))
 
@@ -122,61 +132,61 @@ NAMES = [f"/{number}" for number in range(5)]
 MANY = [f"/{number}" for number in range(200)]
 
 
-def test_nothing_is_lost_of_a_share_of_none(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy:
+def test_nothing_is_lost_of_a_share_of_none(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=0) as proxy:
         assert arrived(proxy.endpoint, NAMES) == NAMES
-    assert (len(proxy.requests), proxy.lost) == (5, 0)
+    assert (proxy.received, proxy.lost) == (5, 0)
     assert server.asked == [("PUT", name) for name in NAMES]
 
 
-def test_each_request_of_a_connection_that_is_kept_alive_counts(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy, client(proxy.endpoint) as connection:
+def test_each_request_of_a_connection_that_is_kept_alive_counts(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=0) as proxy, client(proxy.endpoint) as connection:
         for name in NAMES:
             assert put(connection, name, name.encode()) == 201
             connection.request("GET", name)
             assert connection.getresponse().read() == name.encode()
-    assert (len(proxy.requests), proxy.lost) == (10, 0)
+    assert (proxy.received, proxy.lost) == (10, 0)
     assert server.opened == 1
 
 
-def test_many_connections_at_a_time_are_served(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy, ThreadPoolExecutor(16) as clients:
+def test_many_connections_at_a_time_are_served(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=0) as proxy, ThreadPoolExecutor(16) as clients:
         came = list(clients.map(lambda name: arrived(proxy.endpoint, [name]), MANY))
     assert came == [[name] for name in MANY]
-    assert len(proxy.requests) == len(server.asked) == len(MANY)
+    assert proxy.received == len(server.asked) == len(MANY)
 
 
 @pytest.mark.parametrize("share", [0, 1])
-def test_a_body_that_takes_many_packets_is_one_request(server: Server, share: float) -> None:
+def test_a_body_that_takes_many_packets_is_one_request(losing: Losing, server: Server, share: float) -> None:
     lost = pytest.raises(ConnectionError) if share else nullcontext()
     with (
-        FaultProxy(server.endpoint, LOST_ANSWER, share=share) as proxy,
+        losing(server.endpoint, share=share) as proxy,
         client(proxy.endpoint) as connection,
         lost,
     ):
         put(connection, "/large", MEBIBYTE)
     assert server.objects == {"/large": MEBIBYTE}
-    assert (len(proxy.requests), proxy.lost) == (1, share)
+    assert (proxy.received, proxy.lost) == (1, share)
 
 
-def test_an_answer_that_takes_many_packets_is_whole(server: Server) -> None:
+def test_an_answer_that_takes_many_packets_is_whole(losing: Losing, server: Server) -> None:
     server.objects["/large"] = MEBIBYTE
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy, client(proxy.endpoint) as connection:
+    with losing(server.endpoint, share=0) as proxy, client(proxy.endpoint) as connection:
         for _ in range(2):
             connection.request("GET", "/large")
             assert connection.getresponse().read() == MEBIBYTE
-    assert len(proxy.requests) == 2
+    assert proxy.received == 2
 
 
-def test_a_request_whose_answer_is_lost_was_applied(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=1) as proxy:
+def test_a_request_whose_answer_is_lost_was_applied(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=1) as proxy:
         assert arrived(proxy.endpoint, NAMES) == []
     assert server.asked == [("PUT", name) for name in NAMES]
-    assert (len(proxy.requests), proxy.lost) == (5, 5)
+    assert (proxy.received, proxy.lost) == (5, 5)
 
 
-def test_it_is_applied_before_the_client_sees_the_end(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=1) as proxy:
+def test_it_is_applied_before_the_client_sees_the_end(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=1) as proxy:
         for name in NAMES:
             assert arrived(proxy.endpoint, [name]) == []
             assert name in server.objects
@@ -200,10 +210,10 @@ def test_a_lost_request_on_a_connection_that_was_in_use_gets_nowhere(server: Ser
     assert (len(proxy.requests), proxy.lost) == (2, 1)
 
 
-def test_of_a_share_about_so_many_answers_are_lost(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=0.25, seed=1) as proxy:
+def test_of_a_share_about_so_many_answers_are_lost(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=0.25, seed=1) as proxy:
         came = arrived(proxy.endpoint, MANY)
-    assert len(server.objects) == len(proxy.requests) == len(MANY)
+    assert len(server.objects) == proxy.received == len(MANY)
     assert proxy.lost == len(MANY) - len(came)
     assert 30 <= proxy.lost <= 70
 
@@ -217,43 +227,45 @@ def test_of_a_share_about_so_many_requests_are_lost(server: Server) -> None:
     assert 30 <= proxy.lost <= 70
 
 
-def test_a_seed_loses_the_same_ones(server: Server) -> None:
+def test_a_seed_loses_the_same_ones(losing: Losing, server: Server) -> None:
     runs = []
     for _ in range(2):
-        with FaultProxy(server.endpoint, LOST_ANSWER, share=0.5, seed=7) as proxy:
+        with losing(server.endpoint, share=0.5, seed=7) as proxy:
             runs.append(arrived(proxy.endpoint, MANY[:50]))
     assert runs[0] == runs[1]
 
 
-def test_the_share_may_be_set_while_it_runs(server: Server) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy:
+def test_the_share_may_be_set_while_it_runs(losing: Losing, server: Server) -> None:
+    with losing(server.endpoint, share=0) as proxy:
         assert arrived(proxy.endpoint, NAMES) == NAMES
         proxy.share = 1
         assert arrived(proxy.endpoint, NAMES) == []
         proxy.share = 0
         assert arrived(proxy.endpoint, NAMES) == NAMES
-    assert (len(proxy.requests), proxy.lost) == (15, 5)
+    assert (proxy.received, proxy.lost) == (15, 5)
 
 
 EXPECTING = b"PUT /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
 
 
 @pytest.mark.parametrize(("share", "answer"), [(0, b"HTTP/1.1 201 "), (1, b"")])
-def test_whether_to_continue_is_no_answer(server: Server, share: float, answer: bytes) -> None:
-    with FaultProxy(server.endpoint, LOST_ANSWER, share=share) as proxy, connected(proxy.endpoint) as sock:
+def test_whether_to_continue_is_no_answer(
+    losing: Losing, server: Server, share: float, answer: bytes
+) -> None:
+    with losing(server.endpoint, share=share) as proxy, connected(proxy.endpoint) as sock:
         sock.sendall(EXPECTING)
         assert sock.recv(2**16).startswith(b"HTTP/1.1 100 ")
         sock.sendall(b"data")
         assert sock.recv(2**16)[:13] == answer
     assert server.objects == {"/1": b"data"}
-    assert (len(proxy.requests), proxy.lost) == (1, share)
+    assert (proxy.received, proxy.lost) == (1, share)
 
 
-def test_an_answer_right_behind_a_word_to_continue_is_lost_too() -> None:
+def test_an_answer_right_behind_a_word_to_continue_is_lost_too(losing: Losing) -> None:
     """A client need not wait for that word, and then both may come as one packet."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        with FaultProxy(endpoint, LOST_ANSWER, share=1) as proxy, connected(proxy.endpoint) as sock:
+        with losing(endpoint, share=1) as proxy, connected(proxy.endpoint) as sock:
             sock.sendall(EXPECTING + b"data")
             answering, _ = listening.accept()
             with answering:
@@ -262,7 +274,7 @@ def test_an_answer_right_behind_a_word_to_continue_is_lost_too() -> None:
                     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
                 )
                 assert b"201" not in all_of(sock)
-    assert (len(proxy.requests), proxy.lost) == (1, 1)
+    assert (proxy.received, proxy.lost) == (1, 1)
 
 
 def test_what_is_held_gets_there_when_the_proxy_is_calmed(server: Server) -> None:
@@ -321,19 +333,19 @@ def test_an_address_that_is_not_this_machine_s_is_an_error(server: Server) -> No
         pass
 
 
-def test_its_end_closes_its_connections(server: Server) -> None:
+def test_its_end_closes_its_connections(losing: Losing, server: Server) -> None:
     with ExitStack() as around:
-        with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy:
+        with losing(server.endpoint, share=0) as proxy:
             connection = around.enter_context(client(proxy.endpoint))
             put(connection, "/1")
         assert all_of(connection.sock) == b""
         assert server.has_closed.wait(PATIENCE)
 
 
-def test_its_end_closes_a_connection_whose_client_does_not_read(server: Server) -> None:
+def test_its_end_closes_a_connection_whose_client_does_not_read(losing: Losing, server: Server) -> None:
     server.objects["/large"] = MEBIBYTE * 32
     with ExitStack() as around:
-        with FaultProxy(server.endpoint, LOST_ANSWER, share=0) as proxy:
+        with losing(server.endpoint, share=0) as proxy:
             sock = around.enter_context(connected(proxy.endpoint))
             sock.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
             sock.recv(1)

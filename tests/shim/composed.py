@@ -19,8 +19,9 @@ from putifabsent.shim.reading import removed
 from putifabsent.shim.requests import Delete, Pause, Put, WriteClaim
 from putifabsent.shim.state_keys import creation_of, placed
 from putifabsent.testing.explore import Actor, Explored, Faults, explore, wander
-from putifabsent.testing.imagined import ImaginedClaims, Thing
+from putifabsent.testing.imagined import Thing
 from tests.mutation import Change
+from tests.shim.imagined_registries import ImaginedClaims
 from tests.shim.ledger_judges import WAS, Judge, alone
 from tests.shim.ledger_tables import (
     NAME,

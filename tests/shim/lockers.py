@@ -11,9 +11,9 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot, locked
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import Forget, ImaginedLocks, Kind, Owner
 from tests.mutation import Change
 from tests.shim.ballots import NAME, judge
+from tests.shim.imagined_registries import Forget, ImaginedLocks, Kind, Owner
 from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Both, Pause
 from putifabsent.testing.explore import Explored, Faults, explore
-from putifabsent.testing.imagined import ImaginedClaims, ImaginedStore
+from putifabsent.testing.imagined import ImaginedStore
 from tests.mutation import Change
+from tests.shim.imagined_registries import ImaginedClaims
 from tests.shim.roles import actors_of
 
 if TYPE_CHECKING:

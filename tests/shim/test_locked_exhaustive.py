@@ -10,9 +10,9 @@ import pytest
 
 from putifabsent.shim import locked
 from putifabsent.testing.explore import Faults, wander
-from putifabsent.testing.imagined import ImaginedLocks
 from tests.shim import test_locked
 from tests.shim.ballots import GROUNDS, played
+from tests.shim.imagined_registries import ImaginedLocks
 from tests.shim.locked_mutants import MUTANTS
 from tests.shim.lockers import LONG, SHORT, Judge, Mutant, Scenario, play
 from tests.shim.schedules import AT_RANDOM, MOST, SEEDS
@@ -20,9 +20,9 @@ from tests.shim.schedules import AT_RANDOM, MOST, SEEDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.testing.imagined import Kind
     from tests.conftest import Note
     from tests.shim.ballots import Ground
+    from tests.shim.imagined_registries import Kind
 
 pytestmark = pytest.mark.exhaustive
 

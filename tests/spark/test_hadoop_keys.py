@@ -118,6 +118,7 @@ def test_every_setting_of_hadoops_clients_is_mapped_refused_or_of_no_matter(sche
     store = SCHEMES[scheme]
     ignored = [key for keys in OF_NO_MATTER[scheme].values() for key in keys]
     known = [*store.mapped, *store.refused, *ignored, *STORES[scheme]["prefixes"]]
+    assert sorted(store.mapped) == sorted(STORES[scheme]["mapped"])
     families = [key for key in known if key.endswith(".")]
     found = {
         key: [key] if key in known else [each for each in families if key.startswith(each)]

@@ -17,8 +17,8 @@ import pytest
 
 from putifabsent.errors import Damaging
 from putifabsent.inspection import inspect
-from putifabsent.lab.fault_proxy import Fault, FaultProxy
 from tests.child import CallError
+from tests.fault_proxy import Fault, FaultProxy
 from tests.spark.drivers import SHORT, Driver, told_on
 from tests.spark.writers import THERE
 

@@ -6,10 +6,10 @@ import json
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.lab.fault_proxy import Fault
+from tests.fault_proxy import Fault
 
 if TYPE_CHECKING:
-    from putifabsent.lab.fault_proxy import Request
+    from tests.fault_proxy import Request
 
 __all__ = ["Trouble", "answer", "body_of"]
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from putifabsent.lab.fault_proxy import reset
+from tests.fault_proxy import reset
 from tests.stub.azure import ACCOUNT, Azure
 from tests.stub.faults import Op, Reply, Script, Step
 from tests.stub.gcs import Gcs

@@ -232,23 +232,12 @@ def test_without_details_their_bytes_are_not_read(tmp_path: Path) -> None:
         numbers(opened(table), raw=True)
 
 
-def test_files_can_be_read_one_by_one(place: Place) -> None:
-    table = Hudi(place.fs, place.root)
-    table.manifest(1, archived(table, 1, 2) | archived(table, 3, 4))
-    timeline = opened(table)
-    found = {
-        file.first: [each.time for each in timeline.instants_in(file)] for file in timeline.manifest().files
-    }
-    assert found == {time(1): [time(1), time(2)], time(3): [time(3), time(4)]}
-
-
 def test_a_timeline_can_be_sent_to_another_process(tmp_path: Path) -> None:
     import fsspec
 
     table = Hudi(fsspec.filesystem("file"), str(tmp_path / "t"))
     table.manifest(1, archived(table, 1, 2))
-    timeline, file = pickle.loads(pickle.dumps((opened(table), opened(table).manifest().files[0])))
-    found = list(timeline.instants_in(file))
+    found = list(pickle.loads(pickle.dumps(opened(table))).history())
     assert [each.time for each in found] == [time(1), time(2)]
     assert pickle.loads(pickle.dumps(found)) == found
 

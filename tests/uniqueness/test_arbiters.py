@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import fsspec
 import pytest
 
-from putifabsent.testing.races import race, through_filesystem
+from putifabsent.testing.races import race
 from tests.backends.dynamodb_servers import registry_at
 from tests.servers import server
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from putifabsent.testing.races import Contender
     from tests.stub import FaultStub
 
 PATIENCE = 120.0
@@ -66,10 +65,6 @@ class Place(NamedTuple):
         """The plain filesystem, for readers without the shim."""
         return fsspec.filesystem(self.scheme, use_listings_cache=False, **self.options)
 
-    def contender(self, arbiter: str) -> Contender:
-        """Write through a mount of this process's own."""
-        return through_filesystem(self.guarded(arbiter))
-
 
 @pytest.fixture(params=["disk", "ignoring"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
@@ -95,7 +90,7 @@ def test_one_writer_wins_each_name(place: Place, decider: str, size: Size) -> No
     names = [f"{place.folder}/{number:03}" for number in range(size.names)]
     first = f"{place.folder}/first"
     place.guarded(decider).pipe_file(first, b"", mode="create")
-    make = partial(place.contender, decider)
+    make = partial(place.guarded, decider)
     came = race(make, names, threads=size.threads, processes=size.processes, seconds=HOUR / 2)
 
     # Nobody may be told anything else. At its deadline a writer may not know, and so may all of a name's.

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import fsspec
 import pytest
 
-from putifabsent.testing.races import race, through_filesystem
+from putifabsent.testing.races import race
 from tests.servers import SERVERS, BucketServer, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from putifabsent.testing.races import Contender
+    from putifabsent.testing.races import Attempt
+
 
 pytestmark = pytest.mark.timeout(480)
 
@@ -31,13 +32,27 @@ NAMES = 200 if os.environ.get("LONG") else 12
 SECONDS = 420.0
 
 
-def contender(protocol: str, options: dict[str, Any], how: How) -> Contender:
+def contender(protocol: str, options: dict[str, Any], how: How) -> Any:
     """Write through a mount of this process's own."""
     # A plain rename is a create on guarded names only.
     fs = fsspec.filesystem(protocol, arbiter="native", guard="**/[0-9][0-9][0-9]", **options)
     if how == "multipart":
         fs.backend.largest_put = 0
-    return through_filesystem(fs, "rename" if how == "rename" else "create")
+    return partial(_renames, fs) if how == "rename" else fs
+
+
+def _renames(fs: Any, name: str, data: bytes) -> Attempt:
+    source = f"{name}.{uuid.uuid4()}"
+    fs.pipe_file(source, data)
+
+    def attempt() -> None:
+        try:
+            fs.mv(source, name)
+        except FileExistsError:
+            fs.rm_file(source)
+            raise
+
+    return attempt
 
 
 def reader(fs: Any) -> Callable[[str], bytes | None]:

@@ -14,9 +14,9 @@ from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.leftovers import What
-from putifabsent.testing.deaths import stepped
 from putifabsent.upkeep import drop, fsck, leave
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
+from tests.stepped import stepped
 from tests.upkeep.writers import Writers, all_readers_agree, mounted
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from putifabsent.errors import ConfigError, NameTaken
-from putifabsent.testing.deaths import stepped
 from putifabsent.upkeep import drop, fsck, leave, migrate
 from tests.backends.dynamodb_servers import registry_at
+from tests.stepped import stepped
 from tests.upkeep.test_fsck import hudi_table
 from tests.upkeep.writers import Stopped, Writers, all_readers_agree, fresh, mounted
 

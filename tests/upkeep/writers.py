@@ -18,7 +18,8 @@ import putifabsent.fsspec_plugin  # noqa: F401
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import NameTaken
-from putifabsent.testing.deaths import Course, doomed, stepped
+from putifabsent.testing.deaths import doomed
+from tests.stepped import Course, stepped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -79,6 +79,19 @@ def differing(cells: Sequence[Cell], cells_published: Sequence[Published]) -> li
     return [cell for cell, each in compared if min(each) < allowed]
 
 
+def verdict(cells: Sequence[Cell], cells_published: Sequence[Published]) -> str:
+    """Say in a sentence whether the published cells are reproduced."""
+    count = len(cells)
+    if different := differing(cells, cells_published):
+        listed = "; ".join(str(cell.experiment) for cell in different)
+        return (
+            f"{len(different)} of {count} cells differ from the published ones by more than noise: {listed}."
+        )
+    if (runs := min(cell.runs for cell in cells)) < ENOUGH:
+        return f"In {runs} runs of a cell noise explains whatever differs: say --runs {ENOUGH} or more."
+    return f"All {count} published cells are reproduced: at {LEVEL:.1%}, noise explains what differs."
+
+
 def mean_band(mean: float, runs: int, level: float = 0.999) -> tuple[float, float]:
     """Return between which values the mean of so many runs lies, at this level."""
     low, high = _poisson(mean * runs).band(level)

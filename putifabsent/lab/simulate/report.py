@@ -192,7 +192,7 @@ def page(
     body = _BODY.format(
         runs=f"{cells[0].runs:,}",
         seed=seed,
-        verdict=_verdict(cells, published) if published else "",
+        verdict=f"<p>{escape(noise.verdict(cells, published))}</p>" if published else "",
         charts="\n".join(pages.wide(svg(chart)) for chart in charts),
         table=pages.table(columns, map(pages.cells, rows), numbers=True),
     )
@@ -207,17 +207,3 @@ def _cells(cell: Cell) -> list[str]:
         *(formatted(each) for each in (what.interval, what.jitter, what.duration)),
         *(f"{cell.mean:.3f}", str(cell.fewest), str(cell.most), f"{cell.percent:.1f}", f"{expected:.1f}"),
     ]
-
-
-def _verdict(cells: Sequence[Cell], published: Sequence[Published]) -> str:
-    other = noise.differing(cells, published)
-    if not other and (runs := min(cell.runs for cell in cells)) < noise.ENOUGH:
-        return f"<p>In {runs} runs of a cell noise explains whatever differs from the published ones.</p>"
-    if not other:
-        return (
-            f"<p>All {len(cells)} published cells are reproduced: at {noise.LEVEL:.1%}, all comparisons "
-            f"together, noise explains what differs in mean, most and share of runs with a collision.</p>"
-        )
-    listed = "".join(f"<li>{escape(str(cell.experiment))}</li>" for cell in other)
-    differ = f"{len(other)} of {len(cells)} cells differ from the published ones by more than noise"
-    return f"<p>{differ}:</p><ul>{listed}</ul>"

@@ -112,22 +112,17 @@ def _tallies(plan: Plan, processes: int) -> Iterator[Iterator[Tally]]:
         yield map(plan.tally, range(plan.shares))
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(processes, plan.shares), context, _know, (plan,))
+    pool = ProcessPoolExecutor(min(processes, plan.shares), context, _begin)
     try:
-        yield pool.map(_tallied, range(plan.shares), chunksize=max(1, plan.shares // (processes * 64)))
+        yield pool.map(plan.tally, range(plan.shares), chunksize=max(1, plan.shares // (processes * 64)))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_known: list[Plan] = []
-
-
-def _know(plan: Plan) -> None:
-    """Begin a process of the pool: the plan comes once, and not with each share."""
+def _begin() -> None:
     # An interrupt goes to all processes of a terminal: the first one alone is to hear it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_first, daemon=True).start()
-    _known.append(plan)
 
 
 def _end_with_the_first() -> None:
@@ -136,10 +131,6 @@ def _end_with_the_first() -> None:
     if first is not None:
         first.join()
         os._exit(1)
-
-
-def _tallied(share: int) -> Tally:
-    return _known[0].tally(share)
 
 
 def runs(experiment: Experiment, count: int, seed: int | np.random.SeedSequence) -> NDArray[np.int64]:

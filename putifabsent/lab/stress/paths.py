@@ -200,44 +200,30 @@ class ConditionalBoto(Boto):
             raise FileExistsError(name) from error
 
 
-class Arrow(Path):
+class Arrow(Fsspec):
     """pyarrow's own filesystem, of S3 or of the local disk."""
 
     def __init__(self, protocol: str, **options: Any) -> None:
-        if protocol == "file":
-            from pyarrow.fs import LocalFileSystem
-
-            self.fs: Any = LocalFileSystem()
-            return
-        from pyarrow.fs import S3FileSystem
+        from fsspec.implementations.arrow import ArrowFSWrapper
+        from pyarrow.fs import LocalFileSystem, S3FileSystem
 
         place = _place(options)
-        self.fs = S3FileSystem(
-            access_key=place["aws_access_key_id"],
-            secret_key=place["aws_secret_access_key"],
-            session_token=place["aws_session_token"],
-            region=place["region_name"],
-            endpoint_override=place["endpoint_url"],
+        own = (
+            LocalFileSystem()
+            if protocol == "file"
+            else S3FileSystem(
+                access_key=place["aws_access_key_id"],
+                secret_key=place["aws_secret_access_key"],
+                session_token=place["aws_session_token"],
+                region=place["region_name"],
+                endpoint_override=place["endpoint_url"],
+            )
         )
+        self.fs = ArrowFSWrapper(own)
 
     def create(self, name: str, data: bytes) -> None:
-        from pyarrow.fs import FileType
-
-        self.fs.create_dir(name.rpartition("/")[0], recursive=True)
-        if self.fs.get_file_info(name).type != FileType.NotFound:
-            raise FileExistsError(name)
-        with self.fs.open_output_stream(name) as stream:
-            stream.write(data)
-
-    def read(self, name: str) -> bytes:
-        with self.fs.open_input_stream(name) as stream:
-            data: bytes = stream.read()
-        return data
-
-    def names(self, folder: str) -> list[str]:
-        from pyarrow.fs import FileSelector
-
-        return [each.path for each in self.fs.get_file_info(FileSelector(folder, allow_not_found=True))]
+        self.fs.makedirs(name.rpartition("/")[0], exist_ok=True)
+        super().create(name, data)
 
 
 class Obstore(Boto):

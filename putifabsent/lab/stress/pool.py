@@ -15,23 +15,27 @@ import select
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
+from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.stress.journal import Action, Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
 
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
 FAULTS = ("kill", "pause", "lost")
 
+_FORK = get_context("fork")
 _PR_SET_PDEATHSIG = 1
 _TICK = 0.05
 _REPORT_SECONDS = 0.5
@@ -100,10 +104,10 @@ class _Pool:
     journals: Path
     acknowledged: Any  # by the writers' numbers: how many commits each has
     holding: Any  # whether each has its table's turn
-    living: dict[int, int] = field(default_factory=dict)  # writers by their processes
-    paused: dict[int, tuple[float, int]] = field(default_factory=dict)
+    living: dict[BaseProcess, int] = field(default_factory=dict)  # writers by their processes
+    paused: dict[BaseProcess, tuple[float, int]] = field(default_factory=dict)
     """Processes that stand still: until when, and the number of the fault in the journal."""
-    killed: set[int] = field(default_factory=set)  # processes that will not end by themselves
+    killed: set[BaseProcess] = field(default_factory=set)  # processes that will not end by themselves
     lives: count[int] = field(default_factory=count)
 
     def run(self) -> None:
@@ -112,9 +116,9 @@ class _Pool:
         finally:
             # Whoever stands still, or did not end in time. None is to outlive the pool.
             for process in self.living:
-                os.kill(process, signal.SIGKILL)
+                process.kill()
             for process in self.living:
-                os.waitpid(process, 0)
+                process.join()
 
     def _run(self) -> None:
         chance = random.Random(f"{self.orders.stress.seed}:{self.orders.writers}")  # noqa: S311 - no secret
@@ -140,22 +144,13 @@ class _Pool:
                 time.sleep(_TICK)
 
     def _begin(self, writer: int, ends: float) -> None:
-        life = next(self.lives)
         self.holding[writer] = 0
-        process = os.fork()
-        if process:
-            self.living[process] = writer
-            return
-        try:
-            _die_with_parent()
-            os.close(0)
-            self._write(writer, life, ends)
-        except BaseException:  # noqa: BLE001 - nothing is above this
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+        process = _FORK.Process(target=self._write, args=(writer, next(self.lives), ends))
+        process.start()
+        self.living[process] = writer
 
     def _write(self, number: int, life: int, ends: float) -> None:
+        _die_with_parent()
         stress = self.orders.stress
         random.seed(f"{stress.seed}:{number}:{life}")
         form = stress.formats[number % len(stress.formats)]
@@ -174,6 +169,7 @@ class _Pool:
                 except Exception as error:  # noqa: BLE001 - a writer goes on, whatever it meets
                     failed(journal, number, folders[table], error)
                     time.sleep(_REST_SECONDS)
+        os._exit(0)  # whatever threads its clients have
 
     def _harm(self, chance: random.Random, faults: Journal, now: float) -> None:
         """Kill one now and then, and have one stand still."""
@@ -183,7 +179,7 @@ class _Pool:
             process = chance.choice(list(self.living))
             faults.end(self._note(faults, "kill", process))
             self.killed.add(process)
-            os.kill(process, signal.SIGKILL)
+            process.kill()
         if "pause" in stress.faults and chance.random() < share * _TICK / _PAUSE_SECONDS:
             # Who has a turn has most to lose, and is one of many.
             awake = [process for process in self.living if process not in self.paused]
@@ -192,31 +188,30 @@ class _Pool:
             if process not in self.paused:
                 until = now + chance.uniform(*_PAUSES)
                 self.paused[process] = until, self._note(faults, "pause", process)
-                os.kill(process, signal.SIGSTOP)
+                os.kill(process.ident or 0, signal.SIGSTOP)
 
-    def _note(self, faults: Journal, action: Action, process: int) -> int:
+    def _note(self, faults: Journal, action: Action, process: BaseProcess) -> int:
         root = self.orders.stress.root
         return faults.begin(Operation(action, host(), self.living[process], "", root, root, root))
 
     def _wake(self, faults: Journal, now: float) -> None:
         for process, (until, number) in list(self.paused.items()):
             if until <= now:
-                os.kill(process, signal.SIGCONT)
+                os.kill(process.ident or 0, signal.SIGCONT)
                 faults.end(number)
                 del self.paused[process]
 
     def _bury(self, ends: float) -> None:
         """Take note of who has ended; who was killed begins another life."""
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                process, status = ended
-                writer = self.living.pop(process)
-                self.paused.pop(process, None)
-                if status and process not in self.killed:
-                    raise RuntimeError(f"writer {writer} has died of status {status}, and not of a fault")
-                self.killed.discard(process)  # its number may be another's soon
-                if time.monotonic() < ends:
-                    self._begin(writer, ends)
+        for process in [each for each in self.living if each.exitcode is not None]:
+            writer = self.living.pop(process)
+            self.paused.pop(process, None)
+            if process.exitcode and process not in self.killed:
+                raise RuntimeError(
+                    f"writer {writer} has died of status {process.exitcode}, and not of a fault"
+                )
+            if time.monotonic() < ends:
+                self._begin(writer, ends)
 
 
 def _die_with_parent() -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.fault_proxy import LOST_ANSWER, FaultProxy
+from putifabsent.lab.lossy_proxy import LossyProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import Result, figures, table_of
-from putifabsent.lab.stress.rules import Violation, judge
+from putifabsent.lab.stress.rules import judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
@@ -43,30 +43,40 @@ def run(
     (seconds that are over, seconds in all, what is going on). ``ConfigError``: for what can't be run;
     ``OSError``: the tables could not be made.
     """
-    stress.check()
 
     def report(over: float, acknowledged: int) -> None:
         what = f"{contender.label}: {acknowledged:,} commits"
         progress(round(min(over, stress.seconds)), round(stress.seconds), what)
 
-    with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
-        operations = list(obeyed(ground.orders(), Path(at), report))
+    with tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
+        return run_by(lambda orders: obeyed(orders, Path(at), report), stress, contender)
+
+
+def run_by(
+    obey: Callable[[Orders], Iterable[Operation]],
+    stress: Stress,
+    contender: Contender,
+    host: str = "127.0.0.1",
+) -> Result:
+    """Run a path: ``obey`` has pools obey orders, and returns what their writers did; all else is here.
+
+    ``host`` is the address at which the pools reach this machine. Errors are those of :func:`run`.
+    """
+    stress.check()
+    with Ground(stress, contender, host) as ground:
+        operations = list(obey(ground.orders()))
         operations += ground.closing({each.name for each in operations if each.action == "create"})
-        history = table_of(operations)
-        return ground.result(history, judge(history))
+        return ground.result(table_of(operations))
 
 
 class Ground:
-    """A new folder of a store, ``root``, with its tables, and a proxy, through which ``contender`` is a path.
-
-    ``host`` is the address at which other machines reach this one.
-    """
+    """A new folder of a store, ``root``, with its tables; ``contender`` is the path to it, by a proxy."""
 
     def __init__(self, stress: Stress, contender: Contender, host: str = "127.0.0.1") -> None:
         self._contender = contender
         self._host = host
         self._running = ExitStack()
-        self._proxy: FaultProxy | None = None
+        self._proxy: LossyProxy | None = None
         self._before = self._after = 0
         self.contender = contender
         self.root = f"{stress.root.rstrip('/')}/stress-{uuid.uuid4().hex[:8]}"
@@ -77,7 +87,7 @@ class Ground:
         endpoint = endpoint_of(self._contender.options)
         with ExitStack() as running:
             if endpoint is not None and endpoint.startswith("http:"):
-                proxy = FaultProxy(endpoint, LOST_ANSWER, share=0, seed=self._stress.seed, host=self._host)
+                proxy = LossyProxy(endpoint, share=0, seed=self._stress.seed, host=self._host)
                 self._proxy = running.enter_context(proxy)
                 self.contender = self._contender.at(proxy.endpoint)
             elif "lost" in self._stress.faults:
@@ -90,7 +100,7 @@ class Ground:
                 WORKLOADS[form](folder).lay(path)
             self._warm_up(path)
             if self._proxy:
-                self._before = len(self._proxy.requests)
+                self._before = self._proxy.received
                 self._proxy.share = _LOST_SHARE if "lost" in self._stress.faults else 0
             self._running = running.pop_all()
         return self
@@ -116,7 +126,7 @@ class Ground:
         And list their folders then, and look for their plain bytes: readers do both.
         """
         if self._proxy:
-            self._after, self._proxy.share = len(self._proxy.requests), 0
+            self._after, self._proxy.share = self._proxy.received, 0
         path, names = self.contender.path(), sorted(names)
         with tempfile.TemporaryDirectory() as at, ThreadPoolExecutor(_READERS) as readers:
             with Journal(Path(at), "closing") as journal:
@@ -125,13 +135,13 @@ class Ground:
                 seen = {name: found for name, found in zip(names, read, strict=True) if found is not None}
             return [*kept(Path(at)), *_beside(path, seen, readers)]
 
-    def result(self, history: pa.Table, violations: list[Violation]) -> Result:
-        """Return what has come of it."""
+    def result(self, history: pa.Table) -> Result:
+        """Judge what was done, and return what has come of it."""
         requests = self._after - self._before if self._proxy else None
         lost = self._proxy.lost if self._proxy else 0
         found = figures(history, self._stress.seconds)
         idle = [folder for folder in self._tables if folder not in found.tables]
-        return Result(self._contender, self.root, history, found, violations, requests, lost, idle)
+        return Result(self._contender, self.root, history, found, judge(history), requests, lost, idle)
 
 
 def _beside(path: StorePath, seen: Mapping[str, str], readers: ThreadPoolExecutor) -> Iterator[Operation]:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
 import re
 import socket
 import struct
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from putifabsent.errors import ConfigError
+from putifabsent.lab.lossy_proxy import CHUNK, LossyProxy, is_interim
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from collections.abc import Coroutine
 
 Speech: TypeAlias = Literal["dynamodb", "files", "http", "postgres", "redis", "zookeeper"]
-
-_CHUNK = 2**16
-_BACKLOG = 1024
 
 
 @dataclass(frozen=True)
@@ -75,11 +69,6 @@ def _is_whole(data: bytes) -> bool:
     return len(body) >= int(length[1] if length else 0)
 
 
-def _continues(data: bytes) -> bool:
-    head, _, behind = data.partition(b"\r\n\r\n")
-    return head.startswith(b"HTTP/1.1 100") and not behind
-
-
 def _method_and_ending(data: bytes) -> list[str]:
     method, path = data.split(b" ", 2)[:2]
     _, dot, ending = path.partition(b"?")[0].rpartition(b"/")[2].rpartition(b".")
@@ -109,7 +98,7 @@ _HTTP = _Protocol(
     lambda data: [data.partition(b" ")[0].decode("latin-1")],
     b"\r\n\r\n",
     _is_whole,
-    _continues,
+    is_interim,
     alternates=True,
 )
 _PROTOCOLS: dict[Speech, _Protocol] = {
@@ -132,7 +121,7 @@ class _Exchange:
     has_turn: bool = False
 
 
-class FaultProxy:
+class FaultProxy(LossyProxy):
     """Passes on all that is sent, but for the requests that are to go wrong. ``with`` starts it, and ends it.
 
     ``upstream`` is where the real server is: ``http://HOST:PORT/PATH``, or ``HOST:PORT`` where it does not
@@ -144,7 +133,6 @@ class FaultProxy:
     is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or a step of a counter:
     ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
 
-    ``address`` is the proxy's own host and port, ``endpoint`` what HTTP's clients take, with the same path;
     ``requests`` are all that have come, and ``lost`` says with how many something went wrong.
     """
 
@@ -161,27 +149,13 @@ class FaultProxy:
     ) -> None:
         self._protocol = _PROTOCOLS[speech]
         self._keeps = speech == "dynamodb"
-        at = urlsplit(upstream if self._protocol.alternates else f"http://{upstream}")
-        if at.scheme != "http" or at.hostname is None:
-            raise ConfigError(
-                f"answers can be lost on the way from a plain http:// endpoint, not from {upstream}"
-            )
-        self._upstream = (at.hostname, at.port or 80)
-        self._path = at.path.rstrip("/")
-        self._host = host
-        self._random = random.Random(seed)  # noqa: S311 - which answers are lost is no secret
+        at = upstream if self._protocol.alternates else f"http://{upstream}"
+        super().__init__(at, share=share, seed=seed, host=host)
         self._scripts: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         self._always: dict[str, Fault] = {"": fault} if fault else {}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="fault-proxy", daemon=True)
-        self._over = asyncio.Event()
         self._calmed = asyncio.Event()
         self._turn = asyncio.Lock() if one_at_a_time else None
-        self.share = share
-        self.address = ""
-        self.endpoint = ""
         self.requests: list[Request] = []
-        self.lost = 0
 
     def script(self, kind: str, *faults: Fault | None) -> None:
         """Have the next requests of a kind go wrong, one each; at None nothing does."""
@@ -207,55 +181,24 @@ class FaultProxy:
         """Return the kinds of what has come; those named, or all."""
         return [each.kind for each in self.requests if not kinds or each.kind in kinds]
 
-    def __enter__(self) -> Self:
-        self._listening = socket.create_server((self._host, 0), backlog=_BACKLOG)
-        self.address = f"{self._host}:{self._listening.getsockname()[1]}"
-        self.endpoint = f"http://{self.address}{self._path}"
-        self._thread.start()
-        return self
+    def _pumps(
+        self,
+        client: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+        server: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
+    ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
+        exchange = _Exchange()
+        exchange.answered.set()
+        ask = partial(self._ask, exchange, client, to_server, to_client)
+        answer = partial(self._answer, exchange, server, to_client)
+        return self._in_turn(exchange, ask), self._in_turn(exchange, answer)
 
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        with contextlib.closing(self._loop):
-            self._loop.run_until_complete(self._serve())
-
-    async def _serve(self) -> None:
-        server = await asyncio.start_server(
-            self._connected, sock=self._listening, limit=_CHUNK, backlog=_BACKLOG
-        )
-        await self._over.wait()
-        server.close()
-        connections = asyncio.all_tasks() - {asyncio.current_task()}
-        for each in connections:
-            each.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
-
-    async def _connected(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(to_client):
-            server, to_server = await asyncio.open_connection(*self._upstream)
-            with contextlib.closing(to_server):
-                exchange = _Exchange()
-                exchange.answered.set()
-                both = [
-                    asyncio.create_task(self._ask(exchange, client, to_server, to_client)),
-                    asyncio.create_task(self._answer(exchange, server, to_client)),
-                ]
-                # A connection has ended when one of its directions has.
-                try:
-                    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-                except asyncio.CancelledError:
-                    # The proxy ends: whoever does not read must not keep the connection open.
-                    to_client.transport.abort()
-                    to_server.transport.abort()
-                    raise
-                finally:
-                    for each in both:
-                        each.cancel()
-                    await asyncio.gather(*both, return_exceptions=True)
-                    self._release(exchange)
+    async def _in_turn(self, exchange: _Exchange, pump: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await pump()
+        finally:
+            self._release(exchange)
 
     async def _ask(
         self,
@@ -264,9 +207,9 @@ class FaultProxy:
         to_server: asyncio.StreamWriter,
         to_client: asyncio.StreamWriter,
     ) -> None:
-        while data := await client.read(_CHUNK):
+        while data := await client.read(CHUNK):
             if exchange.answered.is_set() or not self._protocol.alternates:
-                while self._protocol.head_ends not in data and (more := await client.read(_CHUNK)):
+                while self._protocol.head_ends not in data and (more := await client.read(CHUNK)):
                     data += more
                 exchange.request, fault = self._took(data)
                 if fault and fault.held:
@@ -274,7 +217,7 @@ class FaultProxy:
                 if fault and not fault.applies:
                     if not fault.says:
                         return
-                    while not self._protocol.is_whole(data) and (more := await client.read(_CHUNK)):
+                    while not self._protocol.is_whole(data) and (more := await client.read(CHUNK)):
                         data += more
                     to_client.write(fault.says)
                     continue
@@ -294,7 +237,7 @@ class FaultProxy:
         calmed = asyncio.create_task(self._calmed.wait())
         try:
             while not calmed.done():
-                reading = asyncio.create_task(client.read(_CHUNK))
+                reading = asyncio.create_task(client.read(CHUNK))
                 try:
                     await asyncio.wait({calmed, reading}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -314,6 +257,7 @@ class FaultProxy:
         for kind in self._protocol.kinds(data):
             request = Request(kind, data if self._keeps else b"")
             self.requests.append(request)
+            self.received += 1
             scripted = self._scripts[kind]
             always = self._always.get(kind) or self._always.get("")
             drawn = always if self._random.random() < self.share else None
@@ -324,7 +268,7 @@ class FaultProxy:
     async def _answer(
         self, exchange: _Exchange, server: asyncio.StreamReader, to_client: asyncio.StreamWriter
     ) -> None:
-        while data := await server.read(_CHUNK):
+        while data := await server.read(CHUNK):
             if not (exchange.answered.is_set() or self._protocol.is_interim(data)):
                 self._release(exchange)
                 fault, exchange.fault = exchange.fault, None
