@@ -169,32 +169,6 @@ def test_the_next_commit_publishes_what_a_dead_writer_has_not(ground: Ground, a:
     assert ground.read(name) == BODY
 
 
-def rolls_back(writer: Writer) -> None:
-    writer.plans_rollback("200", of="100")
-    writer.fs.rm_file(writer.slice_of("100"))
-
-
-REFUSED: dict[str, Callable[[Writer], object]] = {
-    "committed once more": lambda writer: writer.fs.pipe_file(writer.completed("100", "3000"), BODY),
-    "requested": lambda writer: writer.fs.pipe_file(writer.requested("100", "clean"), b""),
-    "inflight": lambda writer: writer.fs.pipe_file(writer.inflight("100"), b""),
-    "rolled back": rolls_back,
-}
-
-
-@pytest.mark.parametrize("session", ["a", "other"])
-@pytest.mark.parametrize("step", REFUSED)
-def test_who_is_refused_for_what_a_dead_writer_has_completed_finds_it_in_the_store(
-    memory: Ground, session: str, step: str
-) -> None:
-    root = table_in(memory)
-    name = Writer(memory.mount(writer_session="a"), root).commits("100", BODY)
-    memory.around.rm_file(name)  # as it is before it is published
-    with pytest.raises((Fenced, NameTaken)):
-        REFUSED[step](Writer(memory.mount(writer_session=session, skip_instance_cache=True), root))
-    assert memory.read(name) == BODY
-
-
 def test_an_archiver_removes_what_is_published(ground: Ground, a: Writer, b: Writer) -> None:
     first = a.commits("100")
     a.commits("200")
