@@ -28,7 +28,7 @@ from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks.bucket import GUARD, BucketCounter
 from putifabsent.errors import ConfigError
 from putifabsent.shim.clock import MOST, RegistryTime, Zone, instant_of, refuse_zone, take, true_time
-from putifabsent.shim.drive import run, run_async
+from putifabsent.shim.drive import asleep_too, run, run_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -145,8 +145,8 @@ class Clock:
             return self.instants(1)[0]
         lease = self._lease()
         with lease.lock:
-            if not lease.left or time.monotonic() - lease.since > _KEPT:
-                lease.left, lease.since = self._took(self._size), time.monotonic()
+            if not lease.left or asleep_too() - lease.since > _KEPT:
+                lease.left, lease.since = self._took(self._size), asleep_too()
             first, lease.left = lease.left[:1], lease.left[1:]
         return self._written(first)[0]
 

@@ -28,7 +28,7 @@ from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
-from putifabsent.shim.formats.hudi_layout import PROPERTIES, other_layout, was_moved
+from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, other_layout, was_moved
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
@@ -176,6 +176,9 @@ class Hudi:
 
         ``Fenced``: it is not this session's to remove.
         """
+        folder = name.path.rpartition("/")[0]
+        if self._tables.get(folder) is None:
+            self._tables.pop(folder, None)  # that no table was there permits no deletion
         table = yield from self.table_of(name)
         if table is None:
             return False
@@ -354,13 +357,16 @@ class Hudi:
         return self._tables.keep(folder, table)
 
     def _table_at(self, root: str) -> Steps[Table | None]:
-        for path in (f"{root}/{each}" for each in PROPERTIES):
+        table = None
+        for path in (f"{root}/{each}" for each in READ_IN_TURN):
             got: Got | Absent = Absent()
             with contextlib.suppress(PermissionError):  # above a table others may have rights
                 got = yield Decide(read(Get(path)))
             if not isinstance(got, Absent):
-                return Table(self._mount.policy.classify(path), hudi_ledger.version_in(got.data))
-        return None
+                table = Table(self._mount.policy.classify(path), hudi_ledger.version_in(got.data))
+                if got.data.strip():
+                    break
+        return table
 
 
 def _rule(

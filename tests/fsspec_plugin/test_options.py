@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 from putifabsent import ConfigError, NameTaken
-from putifabsent.lab.fault_proxy import Fault, FaultProxy
+from tests.fault_proxy import Fault, FaultProxy
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:

@@ -82,6 +82,16 @@ def test_while_somebody_has_the_turn_nobody_else_completes(a: Writer, b: Writer)
     b.completes("200")
 
 
+def test_who_gets_the_turn_finds_in_the_store_what_was_completed_before_it(
+    ground: Ground, a: Writer, b: Writer
+) -> None:
+    name = a.commits("100")
+    ground.around.rm_file(name)  # as it is before it is published
+    # Hudi lists the store, and compares its commit with what it finds there, as soon as it has its lock.
+    assert Remote(b.fs).take_turn(b.root, str(uuid.uuid4()), thread="main", lease=LONG).turn is not None
+    assert ground.is_there(name)
+
+
 def test_who_was_paused_past_the_lease_completes_nothing(a: Writer, b: Writer, paused: None) -> None:
     del paused
     a.begins("100")

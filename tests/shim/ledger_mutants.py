@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant(
         "completions before one's own stay unpublished",
         "ledger/completion",
-        ", first=lambda state: _settled(ledger, creation, state))",
+        ", first=lambda state: settled(ledger, creation, state))",
         ")",
         COMMITS,
     ),

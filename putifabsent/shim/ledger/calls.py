@@ -16,12 +16,19 @@ from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import dropwhile
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.errors import Fenced, OutcomeUnknown, PutIfAbsentError, unknown_from, unknown_of
+from putifabsent.errors import (
+    Fenced,
+    NameTaken,
+    OutcomeUnknown,
+    PutIfAbsentError,
+    unknown_from,
+    unknown_of,
+)
 from putifabsent.shim.formats.hudi_layout import completed_by
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.completion import complete, remove
+from putifabsent.shim.ledger.completion import complete, remove, settled
 from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
 
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.requests import Protocol
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,10 @@ def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
     listed after the call began. Raises what the rule does, and as
     :func:`~putifabsent.shim.ledger.appending.append`.
     """
+    return _showing(ledger, creation, _decided(ledger, rule, creation))
+
+
+def _decided(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
     while True:
         todo: Todo | None = None
         with contextlib.suppress(PutIfAbsentError):  # the state may be old: a refusal is nothing yet
@@ -112,11 +125,10 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     """
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
     if isinstance(todo, Commit):
-        return (
-            yield from complete(
-                ledger, path, instant, body, creation, turn=turn, largest_publish=largest_publish
-            )
+        committing = complete(
+            ledger, path, instant, body, creation, turn=turn, largest_publish=largest_publish
         )
+        return (yield from _showing(ledger, creation, committing))
     try:
         return (yield from by_name())
     except OutcomeUnknown:
@@ -148,6 +160,19 @@ def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protoco
     if not isinstance(todo, Remove):
         return False
     return (yield from remove(ledger, path, todo.instant, todo.made))
+
+
+def _showing(ledger: Ledger, creation: Creation, call: Protocol[T]) -> Protocol[T]:
+    """Make a call; who is refused finds in the store what it was refused for.
+
+    A dead writer may have left that unpublished; who lists the store itself would try again for ever.
+    """
+    try:
+        return (yield from call)
+    except (Fenced, NameTaken):
+        with contextlib.suppress(OSError, PutIfAbsentError):
+            yield from settled(ledger, creation, ledger.state)
+        raise
 
 
 def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[Todo]:

@@ -74,7 +74,22 @@ def complete(
 
 def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
     """Publish what is completed and not published: a dead writer has left it."""
-    yield from _settled(ledger, creation, (yield from ledger.current(creation)))
+    yield from settled(ledger, creation, (yield from ledger.current(creation)))
+
+
+def settled(ledger: Ledger, creation: Creation, state: State) -> Protocol[None]:
+    """Publish what is completed in a state and not published."""
+    made = state.unpublished
+    if made is None or made.token == ledger.published:
+        return
+    path = ledger.path(made.name)
+    seen: HeadOutcome = yield from read(Head(path), _refusal)
+    is_there = isinstance(seen, Found) and seen.holder.token == made.token
+    undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
+    if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
+        ledger.published = made.token
+        return
+    yield from _publish(ledger, made, creation, must=True)
 
 
 def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> Protocol[bool]:
@@ -129,7 +144,7 @@ def _decide(
     key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
-        yield from append(ledger, draft, creation, first=lambda state: _settled(ledger, creation, state))
+        yield from append(ledger, draft, creation, first=lambda state: settled(ledger, creation, state))
         ledger.opened.add(instant)
         return
     except GeneratorExit:
@@ -216,20 +231,6 @@ def _completing(
         return Complete(instant, ledger.session, token, name, body, turn and turn.number)
 
     return draft
-
-
-def _settled(ledger: Ledger, creation: Creation, state: State) -> Protocol[None]:
-    made = state.unpublished
-    if made is None or made.token == ledger.published:
-        return
-    path = ledger.path(made.name)
-    seen: HeadOutcome = yield from read(Head(path), _refusal)
-    is_there = isinstance(seen, Found) and seen.holder.token == made.token
-    undone = {ledger.path(each.name) for each in state.completions.values() if each.undone}
-    if is_there or (isinstance(seen, Absent) and (yield from was_moved(path, undone))):
-        ledger.published = made.token
-        return
-    yield from _publish(ledger, made, creation, must=True)
 
 
 def _publish(

@@ -19,6 +19,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Ledger, Watched
+from putifabsent.shim.ledger.completion import settled
 from putifabsent.shim.ledger.facts import State, TurnName
 from putifabsent.shim.ledger.records import Break, Record, Release, Turn
 from putifabsent.shim.reading import read
@@ -40,9 +41,10 @@ def take(
 ) -> Protocol[TurnName | None]:
     """Take the turn; None: somebody else has it, or is in the way.
 
-    Two requests where it is free. A turn that nobody gives signs of life for is broken, and then taken. The
-    ledger remembers since when it has watched a turn, from one call to the next. The creation's token makes
-    the turn its own: the same call again returns the same turn.
+    Two requests where it is free; one or two more where another has completed something since: whoever has it
+    may list the store itself, and is to find there all that was completed before. A turn that nobody gives
+    signs of life for is broken, and then taken. The ledger remembers since when it has watched a turn, from
+    one call to the next. By the creation's token the same call again returns the same turn.
 
     After ``lease`` seconds without a beat others may break this turn; ``clock`` are seconds that only go on,
     by the caller's own clock. With ``waits`` it waits, up to the deadline, while somebody else has it.
@@ -59,7 +61,9 @@ def take(
             before = ledger.state
         if not ledger.waited_for:
             draft = _turn(ledger, thread, lease, creation.token, before)
-            number = yield from append(ledger, draft, creation)
+            number = yield from append(
+                ledger, draft, creation, first=lambda state: settled(ledger, creation, state)
+            )
             if number is not None:
                 ledger.watched, turn = None, TurnName(ledger.state.life, number)
                 if _holds(ledger, ledger.state, turn):

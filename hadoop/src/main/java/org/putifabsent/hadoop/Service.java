@@ -308,7 +308,7 @@ final class Service {
   }
 
   private boolean created(Name name, String token, Request request) throws IOException, Refusal {
-    long begun = System.nanoTime();
+    Elapsed begun = new Elapsed();
     try {
       return answered(request, false, answer -> isTrue(answer, "guarded"));
     } catch (Refusal refusal) {
@@ -323,7 +323,7 @@ final class Service {
     }
   }
 
-  private boolean resolved(Name name, String token, long begun, Exception lost) throws IOException, Refusal {
+  private boolean resolved(Name name, String token, Elapsed begun, Exception lost) throws IOException, Refusal {
     JsonObject said = said(name);
     said.addProperty("token", token);
     Pauses pauses = pauses();
@@ -333,7 +333,7 @@ final class Service {
           return true;
         }
       } catch (Refusal refusal) {
-        if (refusal.provesLoss(Duration.ofNanos(System.nanoTime() - begun))) {
+        if (refusal.provesLoss(begun.now())) {
           throw refusal;
         }
         if (refusal.kind.equals(Refusal.TAKEN)) {
