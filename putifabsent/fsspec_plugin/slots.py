@@ -60,6 +60,9 @@ _LONGEST_WAIT = 6
 _WAITERS = 16
 """So many of a mount's losers wait at once: a service has a number of threads for all that it is asked."""
 
+_IN_A_ROW = 10.0
+"""Seconds: who wins twice within them may win before all who make their commits anew."""
+
 _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
 
@@ -353,14 +356,16 @@ class Losers:
 
     Iceberg and Paimon do the last part of a commit anew for each try, and give up after some. So who has lost
     takes a place in the table's queue, hears of its loss when nobody is before it, and keeps the place until
-    it has won: who tries meanwhile waits, behind it. Where nobody has lost lately nothing is asked, and
-    nobody waits for longer than half the mount's ``deadline``. It is advice, as all queues are.
+    it has won: who tries meanwhile waits, behind it. So does who wins one after the other, and looks whether
+    others wait; else nothing is asked where nobody has lost lately. Nobody waits for longer than half the
+    mount's ``deadline``. It is advice, as all queues are.
     """
 
     def __init__(self, mount: Mount, slots: Slots) -> None:
         self._mount = mount
         self._slots = slots
-        self._lost: Cache[str, float] = Cache()  # when, by the queue
+        self._won: Cache[str, float] = Cache()  # when, by the queue
+        self._others: Cache[str, float] = Cache()  # when they were seen, in losses or in the queue
         self._waiting = threading.BoundedSemaphore(_WAITERS)
 
     @contextmanager
@@ -370,22 +375,28 @@ class Losers:
             yield
             return
         # A session has one place, whichever of its threads has lost.
-        asker = Asker(queue_of(name.state), self._mount.session, "")
-        has_waited = time.monotonic() - self._lost.get(asker.folder, -LIFELESS) < LIFELESS
-        comes_back = False
+        asker, began = Asker(queue_of(name.state), self._mount.session, ""), time.monotonic()
+        has_waited = began - self._others.get(asker.folder, -LIFELESS) < LIFELESS
         if has_waited:
             self._wait(asker, name)
         try:
             yield
         except NameTaken:
-            self._lost.keep(asker.folder, time.monotonic())
-            comes_back = True
+            self._others.keep(asker.folder, time.monotonic())
             if not has_waited:
                 self._wait(asker, name)
             raise
-        finally:
-            if not comes_back:
-                self._ask(self._slots.leave(asker, self._mount.looker(name)))
+        except BaseException:
+            self._leave(asker, name)
+            raise
+        self._leave(asker, name)
+        won, now = self._won.get(asker.folder, -_IN_A_ROW), time.monotonic()
+        self._won.keep(asker.folder, now)
+        if now - won < _IN_A_ROW and self._ask(self._slots.listed(asker.folder)):
+            self._others.keep(asker.folder, now)
+
+    def _leave(self, asker: Asker, name: Name) -> None:
+        self._ask(self._slots.leave(asker, self._mount.looker(name)))
 
     def _wait(self, asker: Asker, name: Name) -> None:
         if self._waiting.acquire(blocking=False):
@@ -394,11 +405,12 @@ class Losers:
             finally:
                 self._waiting.release()
 
-    def _ask(self, protocol: Protocol[object]) -> None:
+    def _ask(self, protocol: Protocol[object]) -> object:
         try:
-            self._mount.run(protocol, deadline=self._mount.options.deadline / 2)
+            return self._mount.run(protocol, deadline=self._mount.options.deadline / 2)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with advice, the name is decided without
             _log.debug("nobody is waited for: %s", error)
+            return None
 
 
 class Slot:

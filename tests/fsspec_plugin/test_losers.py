@@ -97,6 +97,20 @@ def test_who_has_lost_lately_waits_for_those_who_have_lost_since(memory: Ground)
     assert a.queue() == []
 
 
+def test_who_wins_one_after_the_other_lets_those_who_have_lost_go_first(memory: Ground) -> None:
+    a, b = Committer(memory, "a"), Committer(memory, "b")
+    order: list[str] = []
+    assert a.commits(1)
+    assert not b.commits(1)
+    assert a.commits(2)  # once: nobody looks yet
+    late = loses(a, 2, order, "a")
+    assert order == []
+    assert not b.commits(2)
+    assert b.commits(3)
+    late.join(60)
+    assert order == ["a"]
+
+
 def test_nobody_waits_for_long_for_who_does_not_come_back(memory: Ground) -> None:
     a, gone, c = Committer(memory, "a"), Committer(memory, "gone"), Committer(memory, "c", deadline=0.2)
     assert a.commits(1)
