@@ -60,9 +60,6 @@ _LONGEST_WAIT = 6
 _WAITERS = 16
 """So many of a mount's losers wait at once: a service has a number of threads for all that it is asked."""
 
-_IN_A_ROW = 10.0
-"""Seconds: who wins twice within them may win before all who make their commits anew."""
-
 _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
 
@@ -356,16 +353,13 @@ class Losers:
 
     Iceberg and Paimon do the last part of a commit anew for each try, and give up after some. So who has lost
     takes a place in the table's queue, hears of its loss when nobody is before it, and keeps the place until
-    it has won: who tries meanwhile waits, behind it. So does who wins one after the other, and looks whether
-    others wait; else nothing is asked where nobody has lost lately. Nobody waits for longer than half the
-    mount's ``deadline``. It is advice, as all queues are.
+    it has won: who tries meanwhile waits, behind it. Who is alone looks at the queue, by one request. Nobody
+    waits for longer than half the mount's ``deadline``. It is advice, as all queues are.
     """
 
     def __init__(self, mount: Mount, slots: Slots) -> None:
         self._mount = mount
         self._slots = slots
-        self._won: Cache[str, float] = Cache()  # when, by the queue
-        self._others: Cache[str, float] = Cache()  # when they were seen, in losses or in the queue
         self._waiting = threading.BoundedSemaphore(_WAITERS)
 
     @contextmanager
@@ -375,14 +369,13 @@ class Losers:
             yield
             return
         # A session has one place, whichever of its threads has lost.
-        asker, began = Asker(queue_of(name.state), self._mount.session, ""), time.monotonic()
-        has_waited = began - self._others.get(asker.folder, -LIFELESS) < LIFELESS
+        asker = Asker(queue_of(name.state), self._mount.session, "")
+        has_waited = bool(self._ask(self._slots.listed(asker.folder)))
         if has_waited:
             self._wait(asker, name)
         try:
             yield
         except NameTaken:
-            self._others.keep(asker.folder, time.monotonic())
             if not has_waited:
                 self._wait(asker, name)
             raise
@@ -390,10 +383,6 @@ class Losers:
             self._leave(asker, name)
             raise
         self._leave(asker, name)
-        won, now = self._won.get(asker.folder, -_IN_A_ROW), time.monotonic()
-        self._won.keep(asker.folder, now)
-        if now - won < _IN_A_ROW and self._ask(self._slots.listed(asker.folder)):
-            self._others.keep(asker.folder, now)
 
     def _leave(self, asker: Asker, name: Name) -> None:
         self._ask(self._slots.leave(asker, self._mount.looker(name)))

@@ -81,34 +81,20 @@ def test_who_has_lost_hears_of_it_when_it_is_the_next(ground: Ground) -> None:
     assert a.queue() == []
 
 
-def test_who_has_lost_lately_waits_for_those_who_have_lost_since(memory: Ground) -> None:
-    a, b = Committer(memory, "a"), Committer(memory, "b")
+def test_who_comes_later_waits_behind_who_has_lost(memory: Ground) -> None:
+    a, b, late = Committer(memory, "a"), Committer(memory, "b"), Committer(memory, "late")
+    order: list[str] = []
     assert a.commits(1)
     assert not b.commits(1)
+    waiting = [loses(a, 2, order, "a"), loses(late, 2, order, "late")]
+    assert order == []
     assert b.commits(2)
-    assert not a.commits(2)  # b, which has lost before, comes behind it
-    order: list[str] = []
-    late = loses(b, 3, order, "b")
-    assert order == []
-    assert a.commits(3)
-    late.join(60)
-    assert order == ["b"]
-    assert b.commits(4)
-    assert a.queue() == []
-
-
-def test_who_wins_one_after_the_other_lets_those_who_have_lost_go_first(memory: Ground) -> None:
-    a, b = Committer(memory, "a"), Committer(memory, "b")
-    order: list[str] = []
-    assert a.commits(1)
-    assert not b.commits(1)
-    assert a.commits(2)  # once: nobody looks yet
-    late = loses(a, 2, order, "a")
-    assert order == []
-    assert not b.commits(2)
-    assert b.commits(3)
-    late.join(60)
+    waiting[0].join(60)
     assert order == ["a"]
+    assert a.commits(3)
+    waiting[1].join(60)
+    assert late.commits(4)
+    assert a.queue() == []
 
 
 def test_nobody_waits_for_long_for_who_does_not_come_back(memory: Ground) -> None:
@@ -120,11 +106,23 @@ def test_nobody_waits_for_long_for_who_does_not_come_back(memory: Ground) -> Non
     assert len(c.queue()) == 1
 
 
-def test_where_nobody_has_lost_nothing_is_asked(memory: Ground) -> None:
+def test_where_nobody_has_lost_one_look_at_the_queue_is_all(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = Committer(memory, "a"), Committer(memory, "b")
-    for number in range(1, 4):
-        assert (a, b)[number % 2].commits(number)
+    asked: list[str] = []
+
+    def listed(folder: str) -> Any:
+        asked.append(folder)
+        return listing(folder)
+
+    store = a.fs.mount.store
+    listing = store.list
+    monkeypatch.setattr(store, "list", listed)
+    assert b.commits(1)
+    assert a.commits(2)
     state = a.fs.guard.explain(f"{a.folder}/v1.metadata.json").state
+    assert [each for each in asked if each == queue_of(state)] == [queue_of(state)]
     assert not memory.around.exists(queue_of(state))
 
 
