@@ -17,11 +17,11 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.fsspec_plugin import turns
 from putifabsent.fsspec_plugin.remote import Remote
-from putifabsent.lab import fault_proxy as proxied
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.requests import Both, Publish, perform
+from tests import fault_proxy as proxied
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
