@@ -11,9 +11,8 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from putifabsent.backends.body import InMemory
@@ -122,7 +121,7 @@ def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Do
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_fork_writers, args=(make, frozenset(places), there), daemon=True)
+    process = context.Process(target=_fork_writers, args=(make, frozenset(places), there))
     process.start()
     there.close()
     try:
@@ -135,27 +134,18 @@ def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Do
 
 
 def _fork_writers(make: Callable[[], Store], places: frozenset[str], connection: Connection) -> None:
-    while True:
-        try:
+    fork = multiprocessing.get_context("fork")
+    with suppress(EOFError):
+        while True:
             will, step = connection.recv()
-        except EOFError:
-            return
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _live(make, places, will, step, writing)
-        os.close(writing)
-        with os.fdopen(reading) as steps:
-            taken = steps.read()
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        connection.send((int(taken or 0), code))
+            taken = fork.RawValue("q", 0)
+            writer = fork.Process(target=_live, args=(make, places, will, step, taken))
+            writer.start()
+            writer.join()
+            connection.send((taken.value, writer.exitcode))
 
 
-def _live(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int, writing: int) -> None:
+def _live(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int, taken: Any) -> None:
     signal.alarm(_SECONDS)
-    try:
-        os.write(writing, str(will.live(make, places, step)).encode())
-    except BaseException:  # noqa: BLE001 - this process ends here, whatever happens
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+    taken.value = will.live(make, places, step)
+    os._exit(0)  # whatever threads the store has
