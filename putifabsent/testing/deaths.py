@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from putifabsent.backends.body import InMemory
-
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from types import FrameType
 
-    from putifabsent.backends.base import Creation, Staged, Store
+    from putifabsent.backends.base import Store
 
 _SECONDS = 60
 
@@ -39,14 +37,9 @@ class Doom(Protocol):
 
 
 class Will(NamedTuple):
-    """What a doomed writer is to do before it dies."""
+    """What a doomed writer is to do with a store before it dies."""
 
-    # ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
-    # was put under ``<name>~salt``.
-    operation: str
-    name: str
-    body: bytes
-    creation: Creation
+    work: Callable[[Store], object]  # it must pickle
 
     def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
         """Do it, and return how many steps that took; die before the ``last``."""
@@ -69,20 +62,8 @@ class Will(NamedTuple):
         sys.settrace(enter)
         store = make()
         counting = True
-        self.carry_out(store)
+        self.work(store)
         return taken
-
-    def carry_out(self, store: Store) -> None:
-        """Do it."""
-        if self.operation == "create":
-            store.create(self.name, InMemory(self.body), self.creation)
-        elif self.operation == "put":
-            store.put(self.name, InMemory(self.body), self.creation)
-        elif self.operation == "publish":
-            store.publish(f"{self.name}~salt", self.name, self.creation)
-        else:
-            staged: Staged = store.stage(self.name, InMemory(self.body), self.creation)  # type: ignore[assignment]
-            store.complete(staged)
 
 
 class Doomed:
