@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +24,8 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate.running import Plan, Tally
 from putifabsent.lab.stress.journal import Operation
 from putifabsent.lab.stress.results import SCHEMA, Result, table_of
-from putifabsent.lab.stress.running import obeyed, run_by
+from putifabsent.lab.stress.rules import Violation, judge_on_spark
+from putifabsent.lab.stress.running import Ground, obeyed
 
 if TYPE_CHECKING:
     from putifabsent.lab.simulate.experiment import Cell, Experiment
@@ -116,14 +118,21 @@ def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: 
 
     All of them must have a core at the same time: they are one barrier stage.
     """
+    what.check()
     tasks = min(tasks or session.sparkContext.defaultParallelism, what.writers)
+    host = session.conf.get("spark.driver.host") or "127.0.0.1"
+    with Ground(what, contender, host) as ground:
+        job = _writers(ground.orders(), tasks)
+        rows = session.range(0, tasks, 1, tasks).mapInArrow(job, _COLUMNS, barrier=True)
+        # Collected once: another request for the frame's rows would begin a run of its own.
+        operations = [Operation(*row) for row in rows.collect()]
+        operations += ground.closing({each.name for each in operations if each.action == "create"})
+        return ground.result(table_of(operations), judge_on(session, operations))
 
-    def obey(orders: Orders) -> list[Operation]:
-        job = _writers(orders, tasks)
-        rows = session.range(0, tasks, 1, tasks).mapInArrow(job, _COLUMNS, barrier=True).collect()
-        return [Operation(*row) for row in rows]
 
-    return run_by(obey, what, contender, session.conf.get("spark.driver.host") or "127.0.0.1")
+def judge_on(session: SparkSession, operations: Sequence[Operation]) -> list[Violation]:
+    """Return what breaks a promise in what writers did, as Spark SQL finds it."""
+    return judge_on_spark(session.createDataFrame([astuple(each) for each in operations], _COLUMNS))
 
 
 def _writers(orders: Orders, tasks: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -26,12 +26,12 @@ _TAIL = 2000
 
 
 class LocalBucket:
-    """PyPI's ``localbucket``, an S3 server on one folder, with one bucket made.
+    """PyPI's ``localbucket``, an S3 server on a folder, with one bucket made. ``with`` starts and ends it.
 
     It listens on a free loopback port, checks no credentials, and keeps everything in a temporary folder that
-    goes when it stops: in :attr:`folder` a folder for each bucket, with a file for each object. Its
+    goes when it ends: in :attr:`folder` a folder for each bucket, with a file for each object. Its
     ``If-None-Match: *`` is ``link(2)``, so it holds for PUT, CompleteMultipartUpload and CopyObject. The
-    process ends with :meth:`stop`, or by itself when the process that started it is gone.
+    process also ends by itself when the process that started it is gone.
 
     The published server keeps no user metadata, knows no DeleteObjects and refuses keys that end in ``/``, so
     nobody could tell a creation by its token, s3fs could delete nothing and pyarrow make no folder. These are
@@ -59,8 +59,7 @@ class LocalBucket:
             "client_kwargs": {"endpoint_url": self.endpoint, "region_name": "us-east-1"},
         }
 
-    def start(self) -> Self:
-        """Start it, and return when it has answered and :attr:`bucket` is there."""
+    def __enter__(self) -> Self:
         if importlib.util.find_spec("localbucket") is None:
             raise ConfigError("the S3 server for this is not installed: pip install 'putifabsent[demo]'")
         with ExitStack() as running:
@@ -79,8 +78,7 @@ class LocalBucket:
             self._running = running.pop_all()
         return self
 
-    def stop(self) -> None:
-        """End the process by its id and remove its folder. Stopping twice is harmless."""
+    def __exit__(self, *_: object) -> None:
         self._running.close()
 
     def new_bucket(self) -> str:
@@ -92,12 +90,6 @@ class LocalBucket:
     def tail(self) -> str:
         """The end of what the server has printed, while it runs."""
         return self._output.read_text(errors="replace")[-_TAIL:] if self._output.exists() else ""
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _spawn(self, folder: Path, listening: int) -> subprocess.Popen[bytes]:
         flags = ["--as-published"] if self._as_published else []

@@ -11,18 +11,15 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-from putifabsent.backends.body import InMemory
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from types import FrameType
 
-    from putifabsent.backends.base import Creation, Staged, Store
+    from putifabsent.backends.base import Store
 
 _SECONDS = 60
 
@@ -40,14 +37,9 @@ class Doom(Protocol):
 
 
 class Will(NamedTuple):
-    """What a doomed writer is to do before it dies."""
+    """What a doomed writer is to do with a store before it dies."""
 
-    # ``"create"``, or ``"complete"``: stage, then complete; ``"put"``, or ``"publish"``: the name from what
-    # was put under ``<name>~salt``.
-    operation: str
-    name: str
-    body: bytes
-    creation: Creation
+    work: Callable[[Store], object]  # it must pickle
 
     def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
         """Do it, and return how many steps that took; die before the ``last``."""
@@ -70,20 +62,8 @@ class Will(NamedTuple):
         sys.settrace(enter)
         store = make()
         counting = True
-        self.carry_out(store)
+        self.work(store)
         return taken
-
-    def carry_out(self, store: Store) -> None:
-        """Do it."""
-        if self.operation == "create":
-            store.create(self.name, InMemory(self.body), self.creation)
-        elif self.operation == "put":
-            store.put(self.name, InMemory(self.body), self.creation)
-        elif self.operation == "publish":
-            store.publish(f"{self.name}~salt", self.name, self.creation)
-        else:
-            staged: Staged = store.stage(self.name, InMemory(self.body), self.creation)  # type: ignore[assignment]
-            store.complete(staged)
 
 
 class Doomed:
@@ -122,7 +102,7 @@ def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Do
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_fork_writers, args=(make, frozenset(places), there), daemon=True)
+    process = context.Process(target=_fork_writers, args=(make, frozenset(places), there))
     process.start()
     there.close()
     try:
@@ -135,27 +115,18 @@ def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Do
 
 
 def _fork_writers(make: Callable[[], Store], places: frozenset[str], connection: Connection) -> None:
-    while True:
-        try:
+    fork = multiprocessing.get_context("fork")
+    with suppress(EOFError):
+        while True:
             will, step = connection.recv()
-        except EOFError:
-            return
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _live(make, places, will, step, writing)
-        os.close(writing)
-        with os.fdopen(reading) as steps:
-            taken = steps.read()
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        connection.send((int(taken or 0), code))
+            taken = fork.RawValue("q", 0)
+            writer = fork.Process(target=_live, args=(make, places, will, step, taken))
+            writer.start()
+            writer.join()
+            connection.send((taken.value, writer.exitcode))
 
 
-def _live(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int, writing: int) -> None:
+def _live(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int, taken: Any) -> None:
     signal.alarm(_SECONDS)
-    try:
-        os.write(writing, str(will.live(make, places, step)).encode())
-    except BaseException:  # noqa: BLE001 - this process ends here, whatever happens
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+    taken.value = will.live(make, places, step)
+    os._exit(0)  # whatever threads the store has

@@ -50,6 +50,7 @@ from putifabsent.shim.requests import (
     Stage,
     StageCopy,
     Walk,
+    perform,
 )
 from putifabsent.testing.asking import (
     COLOURS,
@@ -388,6 +389,12 @@ class StoreTests:
             assert created_and_held(ask, f"{folder}/{colour}-after")
 
 
+def _completes(request: Create, store: Store) -> None:
+    staged = store.stage(*request)
+    assert isinstance(staged, Staged)
+    store.complete(staged)
+
+
 class SharedStoreTests(StoreTests):
     """What a store promises to processes that share it. Give it the fixtures ``make_store`` and ``folder``.
 
@@ -421,25 +428,26 @@ class SharedStoreTests(StoreTests):
         assert done.problems(around.read) == []
         assert done.errors == ()
 
-    @pytest.mark.parametrize("how", ["create", "complete"])
+    @pytest.mark.parametrize("work", [perform, _completes], ids=["create", "complete"])
     def test_a_writer_killed_at_any_step_leaves_all_or_nothing(
         self,
         make_store: Callable[[], Store],
         store: Store,
         around: Around,
         folder: str,
-        how: Literal["create", "complete"],
+        work: Callable[[Create, Store], object],
     ) -> None:
         """And nothing that blocks: the name can be created, or is the dead writer's, for good."""
         ask = Ask(store, "sync")
         left = set()
         modules = {kind.__module__ for kind in type(store).__mro__} - _NOT_STEPS
         with doomed(make_store, self.steps_in or tuple(modules)) as writers:
-            for step in range(1, 1 + writers.steps(_will(how, f"{folder}/alive"))):
-                will = _will(how, f"{folder}/step-{step}")
-                code = writers.die(will, step)
+            steps = writers.steps(Will(partial(work, _creation(f"{folder}/alive"))))
+            for step in range(1, 1 + steps):
+                mine = _creation(f"{folder}/step-{step}")
+                code = writers.die(Will(partial(work, mine)), step)
                 assert code == -signal.SIGKILL, f"step {step}: it was not killed, but ended with {code}"
-                left.add(_check_what_is_left(ask, around, will))
+                left.add(_check_what_is_left(ask, around, mine))
         # A kill that always comes too early, or too late, would have tested nothing.
         assert left == {True, False}
         listed = ask(List(folder))
@@ -540,13 +548,13 @@ class LostAnswerTests:
 # --- killed writers
 
 
-def _will(how: str, name: str) -> Will:
-    return Will(how, name, f"all of {name}".encode() * 100, creation_of(name))
+def _creation(name: str) -> Create:
+    return Create(name, InMemory(f"all of {name}".encode() * 100), creation_of(name))
 
 
-def _check_what_is_left(ask: Ask, around: Around, will: Will) -> bool:
+def _check_what_is_left(ask: Ask, around: Around, will: Create) -> bool:
     """Say whether the name is there; then have both creations end as they must, and free the name."""
-    name, body, mine = will.name, will.body, will.creation
+    name, body, mine = will.name, will.body.whole(), will.creation
     bytes_there, seen = around.read(name), ask(Head(name))
     there = isinstance(seen, Found)
     assert bytes_there == (body if there else None), "half a file"

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from putifabsent.backends.base import Absent, Created, Deleted, Exists, Found, M
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.errors import ConfigError, UnsafeStore
+from putifabsent.shim.requests import Publish, Put, perform
 from putifabsent.testing.deaths import Will, doomed
 from putifabsent.testing.races import creation_of
 
@@ -241,24 +243,27 @@ def test_a_writer_killed_at_any_step_leaves_all_or_nothing(how: str, tmp_path: P
     places = ("putifabsent.backends.local", "putifabsent.backends.local_files")
     left = set()
 
-    def will(word: object) -> Will:
-        name = f"{folder}/{word}"
-        one = Will(how, name, f"all of {name}".encode() * 100, creation_of(f"{tmp_path}/name"))
-        if how == "publish":
-            STORE.put(f"{name}~salt", InMemory(one.body), one.creation)
-        return one
+    def body_of(name: str) -> bytes:
+        return f"all of {name}".encode() * 100
+
+    def request(name: str) -> Put | Publish:
+        creation = creation_of(f"{tmp_path}/name")
+        if how == "put":
+            return Put(name, InMemory(body_of(name)), creation)
+        STORE.put(f"{name}~salt", InMemory(body_of(name)), creation)
+        return Publish(f"{name}~salt", name, creation)
 
     with doomed(LocalStore, places) as writers:
-        for step in range(1, 1 + writers.steps(will("alive"))):
-            mine = will(step)
-            assert writers.die(mine, step) == -signal.SIGKILL
+        for step in range(1, 1 + writers.steps(Will(partial(perform, request(f"{folder}/alive"))))):
+            mine = request(f"{folder}/{step}")
+            assert writers.die(Will(partial(perform, mine)), step) == -signal.SIGKILL
             there = Path(mine.name).exists()
             left.add(there)
             if there:
-                assert Path(mine.name).read_bytes() == mine.body
+                assert Path(mine.name).read_bytes() == body_of(mine.name)
                 assert version_of(mine.name) == mine.creation.token
-            mine.carry_out(STORE)
-            assert Path(mine.name).read_bytes() == mine.body
+            perform(mine, STORE)
+            assert Path(mine.name).read_bytes() == body_of(mine.name)
             assert version_of(mine.name) == mine.creation.token
     assert left == {True, False}
     listed = STORE.list(folder)

@@ -25,6 +25,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
+from putifabsent.shim.requests import perform
 from putifabsent.testing import Ask, LostAnswerTests, SharedStoreTests, StoreTests
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.stores import WRITES
@@ -378,7 +379,7 @@ def test_the_suite_finds_out_what_a_death_leaves_behind(liar: type[LocalStore], 
     suite = SharedStoreTests()
     with pytest.raises(AssertionError):
         suite.test_a_writer_killed_at_any_step_leaves_all_or_nothing(
-            liar, store, ThroughTheStore(store), str(tmp_path), "create"
+            liar, store, ThroughTheStore(store), str(tmp_path), perform
         )
 
 

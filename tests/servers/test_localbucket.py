@@ -214,7 +214,7 @@ def test_its_folder_goes_with_it() -> None:
 def test_its_folder_goes_with_whoever_started_it(tmp_path: Path) -> None:
     starter = (
         f"import os; from {LocalBucket.__module__} import LocalBucket\n"
-        "server = LocalBucket().start(); print(server.folder.parent, flush=True); os._exit(9)"
+        "with LocalBucket() as server: print(server.folder.parent, flush=True); os._exit(9)"
     )
     done = subprocess.run(
         [sys.executable, "-c", starter],
@@ -234,14 +234,14 @@ def test_a_server_that_does_not_come_up_shows_what_it_printed(
 ) -> None:
     (tmp_path / "localbucket.py").write_text("raise SystemExit('a broken package')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(RuntimeError, match="a broken package"):
-        LocalBucket().start()
+    with pytest.raises(RuntimeError, match="a broken package"), LocalBucket():
+        pass
 
 
 def test_without_the_package_it_says_which_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ConfigError, match=r"putifabsent\[demo\]"):
-        LocalBucket().start()
+    with pytest.raises(ConfigError, match=r"putifabsent\[demo\]"), LocalBucket():
+        pass
 
 
 def _read(client: Any, bucket: str, key: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Created, Maybe, Refused
+from putifabsent.backends.base import Absent, Created, Entry, Listed, Maybe, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
@@ -18,8 +18,10 @@ from putifabsent.shim.ledger.facts import Held
 from putifabsent.shim.ledger.records import Free, Open, Take
 from putifabsent.shim.ledger.turns import take
 from putifabsent.shim.policy import Policy
+from putifabsent.shim.requests import Get, List, Pause
 from tests.shim.ledger_runs import APPLIED, Run, creation, kinds
 from tests.shim.ledger_tables import LIFE, REAL, STATE, completed, no_clock
+from tests.shim.scripted import NOON
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
@@ -456,6 +458,21 @@ def test_a_look_that_lists_more_than_it_could_read_is_not_content() -> None:
     run.put(f"{STATE}/ledger/{LIFE}.0000000003")
     assert run.play(ledger.look(creation("r"))) is False
     assert ledger.state.number == 1
+
+
+def test_a_marker_that_is_listed_and_is_not_there_is_not_looked_for_without_end() -> None:
+    # A store whose index has lost the object goes on showing it.
+    ledger = Run(ONE).session("X", has_read=False)
+    answers = {List: Listed((Entry(ledger.marker_path, NOON, "tag"),)), Get: Absent(), Pause: False}
+    reading = ledger.current(creation("r"))
+
+    def answered() -> None:
+        request = next(reading)
+        for _ in range(100):
+            request = reading.send(answers[type(request)])
+
+    with pytest.raises(OSError, match="lists the marker"):
+        answered()
 
 
 def test_a_gap_begins_no_life_and_says_how_it_ends() -> None:

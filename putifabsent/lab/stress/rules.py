@@ -1,7 +1,8 @@
 """The promises, as questions to a history: each asks for what breaks it, and an answer without rows is good.
 
-They are SQL over one view, ``history``, with the columns of :class:`.journal.Operation`. Each returns a
-``name``, and in ``detail`` what is wrong with it.
+DuckDB asks them on this machine, Spark on a cluster. They are plain SQL over one view, ``history``, with the
+columns of :class:`.journal.Operation`, and mean the same to DuckDB and to Spark. Each returns a ``name``, and
+in ``detail`` what is wrong with it.
 
 Nothing is deleted under stress, so a name is a register that is written at most once. Its history is
 linearizable (Herlihy and Wing, "Linearizability", 1990) exactly if there is one content that all reads found,
@@ -14,11 +15,12 @@ this very name, nor ever any: its rival holds the instant before it has written 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 PROMISES = {
     "U": "one creation of a name is acknowledged",
@@ -169,11 +171,23 @@ def judge(history: pa.Table) -> list[Violation]:
 
     with duckdb.connect() as connection:
         connection.register("history", history)
-        return [
-            Violation(*broken, name, detail)
-            for broken, sql in RULES.items()
-            for name, detail in sorted(connection.execute(sql).fetchall())
-        ]
+        return _violations(lambda sql: connection.execute(sql).fetchall())
+
+
+def judge_on_spark(history: DataFrame) -> list[Violation]:
+    """Return the same of a history that is a DataFrame."""
+    session = history.sparkSession
+    history.createOrReplaceTempView("history")
+    try:
+        return _violations(lambda sql: map(tuple, session.sql(sql).collect()))
+    finally:
+        session.catalog.dropTempView("history")
+
+
+def _violations(ask: Callable[[str], Iterable[tuple[str, str]]]) -> list[Violation]:
+    return [
+        Violation(*broken, name, detail) for broken, sql in RULES.items() for name, detail in sorted(ask(sql))
+    ]
 
 
 def count(violations: Iterable[Violation]) -> Counter[str]:

@@ -21,7 +21,7 @@ from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offer
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import Result, figures, table_of
-from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.rules import Violation, judge
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
@@ -43,34 +43,24 @@ def run(
     (seconds that are over, seconds in all, what is going on). ``ConfigError``: for what can't be run;
     ``OSError``: the tables could not be made.
     """
+    stress.check()
 
     def report(over: float, acknowledged: int) -> None:
         what = f"{contender.label}: {acknowledged:,} commits"
         progress(round(min(over, stress.seconds)), round(stress.seconds), what)
 
-    with tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
-        return run_by(lambda orders: obeyed(orders, Path(at), report), stress, contender)
-
-
-def run_by(
-    obey: Callable[[Orders], Iterable[Operation]],
-    stress: Stress,
-    contender: Contender,
-    host: str = "127.0.0.1",
-) -> Result:
-    """Run a path: ``obey`` has pools obey orders, and returns what their writers did; all else is here.
-
-    ``host`` is the address at which the pools reach this machine. Errors are those of :func:`run`.
-    """
-    stress.check()
-    with Ground(stress, contender, host) as ground:
-        operations = list(obey(ground.orders()))
+    with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
+        operations = list(obeyed(ground.orders(), Path(at), report))
         operations += ground.closing({each.name for each in operations if each.action == "create"})
-        return ground.result(table_of(operations))
+        history = table_of(operations)
+        return ground.result(history, judge(history))
 
 
 class Ground:
-    """A new folder of a store, ``root``, with its tables; ``contender`` is the path to it, by a proxy."""
+    """A new folder of a store, ``root``, with its tables, and a proxy, through which ``contender`` is a path.
+
+    ``host`` is the address at which other machines reach this one.
+    """
 
     def __init__(self, stress: Stress, contender: Contender, host: str = "127.0.0.1") -> None:
         self._contender = contender
@@ -135,13 +125,13 @@ class Ground:
                 seen = {name: found for name, found in zip(names, read, strict=True) if found is not None}
             return [*kept(Path(at)), *_beside(path, seen, readers)]
 
-    def result(self, history: pa.Table) -> Result:
-        """Judge what was done, and return what has come of it."""
+    def result(self, history: pa.Table, violations: list[Violation]) -> Result:
+        """Return what has come of it."""
         requests = self._after - self._before if self._proxy else None
         lost = self._proxy.lost if self._proxy else 0
         found = figures(history, self._stress.seconds)
         idle = [folder for folder in self._tables if folder not in found.tables]
-        return Result(self._contender, self.root, history, found, judge(history), requests, lost, idle)
+        return Result(self._contender, self.root, history, found, violations, requests, lost, idle)
 
 
 def _beside(path: StorePath, seen: Mapping[str, str], readers: ThreadPoolExecutor) -> Iterator[Operation]:

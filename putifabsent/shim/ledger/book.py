@@ -35,7 +35,7 @@ from putifabsent.shim.ledger.facts import State, TurnName
 from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, Line, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Protocol, Publish, Put
+from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -216,6 +216,7 @@ class Ledger:
     def _present(self, creation: Creation) -> Protocol[tuple[dict[str, set[int]], str]]:
         """List the folder; return the numbers by their lives, and which life is the present one."""
         shown: str | None = None
+        missed = 0
         while True:
             listed: Listed = yield from read(List(self.folder))
             marker = next((each for each in listed.entries if is_marker(each.name)), None)
@@ -233,6 +234,10 @@ class Ledger:
                 return found, self.state.life
             got: Got | Absent = yield from read(Get(marker.name))
             if isinstance(got, Absent):
+                missed += 1
+                if missed > _LOOKS_AT_A_GAP and not (yield Pause(missed - _LOOKS_AT_A_GAP)):
+                    reason = "the store lists the marker of the table's ledger, and has no such object"
+                    raise HalfRemoved(errno.EIO, reason, marker.name)
                 continue
             base = life_in(got.data, marker.name)
             if base.life != self.state.life:
