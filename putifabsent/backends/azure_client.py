@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 from datetime import datetime, timedelta, timezone
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from azure.core.credentials import AzureSasCredential
@@ -226,6 +227,8 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
     )
     if isinstance(error, ClientAuthenticationError) and isinstance(outcome, Maybe):
         return TryAgain(error)  # from who gives tokens: without one nothing was sent
+    if status == HTTPStatus.NOT_FOUND and not code and not isinstance(error, ClientAuthenticationError):
+        return Maybe(error)  # some proxy's, which does not find the store: Azure says what it misses
     if outcome is not None:
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.

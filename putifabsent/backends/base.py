@@ -190,12 +190,7 @@ class Describes(ABC):
     def describe(self, name: str) -> DescribeOutcome:
         """Say of an object what the wrapped filesystem says of it; as for :meth:`Store.head`."""
 
-    @abstractmethod
-    def glance(self, name: str) -> HeadOutcome:
-        """Say whether an object is there, in one request; who holds it is for :meth:`Store.head` to say."""
-
     describe_async = twin(describe)
-    glance_async = twin(glance)
 
 
 class Store(ABC):

@@ -14,7 +14,8 @@ below 300, 408, 5xx     Maybe           TryAgain     Maybe          Maybe
 ======================  ==============  ===========  =============  ======================
 
 A proxy that does not find its store answers 404, too, for as long as it is being set up, or leads to a page
-of its own. S3 says what it misses, but to a look: what says nothing is "lost", and so is a redirect.
+of its own. S3 says what it misses, but to a look; GCS, but to a download; Azure always. What says nothing is
+"lost", and so is a redirect from S3.
 """
 
 from __future__ import annotations

@@ -150,30 +150,17 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> base.HeadOutcome:
-        """``HeadObject``; what has no token is asked for by the client that follows no redirect."""
-        seen = self._glance(name)
-        return self._wait(self._look, name) if seen is None or _may_be_elsewhere(seen) else seen
-
-    async def head_async(self, name: str) -> base.HeadOutcome:
-        seen = await self._glance_async(name)
-        return await self._look(name) if seen is None or _may_be_elsewhere(seen) else seen
-
-    def glance(self, name: str) -> base.HeadOutcome:
         """``HeadObject``."""
-        return self._glance(name) or self._wait(self._look, name)
-
-    async def glance_async(self, name: str) -> base.HeadOutcome:
-        return await self._glance_async(name) or await self._look(name)
-
-    def _glance(self, name: str) -> base.HeadOutcome | None:
         bucket, key = self._split(name)
         fast = self._fast.bucket(bucket, key)
-        return None if fast is None else fast.head(key, name)
+        seen = None if fast is None else fast.head(key, name)
+        return self._wait(self._look, name) if seen is None else seen
 
-    async def _glance_async(self, name: str) -> base.HeadOutcome | None:
+    async def head_async(self, name: str) -> base.HeadOutcome:
         bucket, key = self._split(name)
         fast = await self._fast.bucket_async(bucket, key)
-        return None if fast is None else await fast.head_async(key, name)
+        seen = None if fast is None else await fast.head_async(key, name)
+        return await self._look(name) if seen is None else seen
 
     async def _look(self, name: str) -> base.HeadOutcome:
         bucket, key = self._split(name)
@@ -502,11 +489,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
             return bucket, key
         bucket, _, key = name.partition("/")
         return bucket, key
-
-
-def _may_be_elsewhere(seen: base.HeadOutcome) -> bool:
-    """Whether it may be another page: obstore follows redirects, to that of a maintenance or of a login."""
-    return isinstance(seen, Found) and seen.holder.token is None
 
 
 def _found(answer: Mapping[str, Any]) -> Found:

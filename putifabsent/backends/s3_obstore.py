@@ -80,8 +80,8 @@ _CONFIG_OPTIONS = {
 _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
-# Of what is put in one request. A put whose answer is "303" becomes a look at some page, by its own tag.
-_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}"?')
+# A page that a redirect leads to has another, or none. A put whose answer is "303" becomes a look there.
+_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
 _NOT_S3 = "the answer's entity tag is none of S3's, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -290,15 +290,16 @@ class FastBucket:
                 return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
-    def head(self, key: str, name: str) -> HeadOutcome:
+    def head(self, key: str, name: str) -> HeadOutcome | None:
+        """Look at it; None: it may be another page, to which a redirect has led, as obstore follows each."""
         try:
-            return _found(obstore.get(self._bucket, key, options={"head": True}))
+            return _seen(obstore.get(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
             return _reading(self._known(error), name)
 
-    async def head_async(self, key: str, name: str) -> HeadOutcome:
+    async def head_async(self, key: str, name: str) -> HeadOutcome | None:
         try:
-            return _found(await obstore.get_async(self._bucket, key, options={"head": True}))
+            return _seen(await obstore.get_async(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
             return _reading(self._known(error), name)
 
@@ -373,8 +374,13 @@ def found(
     return Found(holder, properties=kept)
 
 
-def _holds(seen: HeadOutcome, creation: Creation) -> bool:
+def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:
     return isinstance(seen, Found) and seen.holder.token == creation.token
+
+
+def _seen(answer: obstore.GetResult) -> Found | None:
+    seen = _found(answer)
+    return seen if seen.holder.token or _S3S_TAG.fullmatch(answer.meta["e_tag"] or "") else None
 
 
 def _found(answer: obstore.GetResult) -> Found:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.mount import Mount, new_token
-from putifabsent.fsspec_plugin.steps import Decide, Steps
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import EVERY, TurnName
@@ -174,6 +174,10 @@ class Ledgers:
         name = timeline_in(classify, f"{folder}/.hoodie")
         book = None if name is None else self._books.get(name.state)
         is_known = held is not None and book is not None and book.state.life == held.life
-        if name is not None and (is_known or (yield from self._mount.is_there(f"{folder}/.hoodie"))):
+        if name is not None and (is_known or (yield from self._is_there(f"{folder}/.hoodie"))):
             return name
         return Name(folder, Role.OTHER, None, folder, folder, guarded=True)
+
+    def _is_there(self, folder: str) -> Steps[bool]:
+        # One request where it is; an old listing, and any error, say that it is not.
+        return (yield Call("isdir", (folder,))) or (yield from self._mount.is_there(folder))

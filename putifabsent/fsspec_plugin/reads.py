@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.reading import Located
 
 Details: TypeAlias = dict[str, dict[str, Any]]
-_REQUESTS = {"cat_file": "get", "exists": "glance", "info": "describe", "isfile": "glance"}
+_REQUESTS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": "head"}
 """What the store's own client sends for these: one request where the wrapped filesystem sends two."""
 _UNANSWERED = object()
 _GONE_FOR = 600.0
@@ -196,7 +196,7 @@ class Reads:
             return True
         # What a format calls a file is no folder; a pattern may match one, which only a listing shows.
         if isinstance(outcome, Absent) and name.format is not None and self._guard.is_evident(name):
-            if request == "glance":
+            if request == "head":
                 return False
             raise FileNotFoundError(name.path)
         return _UNANSWERED

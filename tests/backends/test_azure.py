@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import Mock
 
 import fsspec
@@ -24,7 +24,8 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.testing import LostAnswerTests, PublishTests, StoreTests, race
+from putifabsent.shim.requests import Delete, Get, Head, List, Put
+from putifabsent.testing import Ask, LostAnswerTests, PublishTests, StoreTests, race
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
 from tests.backends.azure_stores import (
@@ -171,6 +172,25 @@ def test_a_refusal_says_why(reply: Reply, kind: type[OSError]) -> None:
     assert outcome.error.filename == NAME
     assert reply.headers["x-ms-error-code"] in str(outcome.error)
     assert isinstance(outcome.error.__cause__, HttpResponseError)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Delete(NAME), Maybe),
+        (Get(NAME), TryAgain),
+        (Head(NAME), TryAgain),
+        (List("bucket/t"), TryAgain),
+        (Put(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+    ],
+    ids=["delete", "get", "head", "list", "put"],
+)
+def test_a_404_without_a_word_of_azure_s_is_a_proxy_s_that_does_not_find_the_store(
+    asked: Any, meaning: type
+) -> None:
+    with Scripted(Reply(404, body=b"404 page not found")) as server:
+        assert isinstance(Ask(store_at(server.url), "sync")(asked), meaning)
+        assert len(server.asked) == 1
 
 
 def test_without_a_token_nothing_was_sent() -> None:

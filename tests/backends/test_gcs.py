@@ -27,7 +27,9 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
+from putifabsent.shim.requests import Delete, Head, List, Put
 from putifabsent.testing import (
+    Ask,
     ConditionalCopyTests,
     LostAnswerTests,
     PublishTests,
@@ -117,10 +119,10 @@ def test_a_create_says_its_condition_and_its_token(stub: FaultStub, store: GCSSt
 
 
 STATUSES = {
-    Refused: (301, 307, 400, 401, 404, 413),
+    Refused: (301, 307, 400, 401, 413),
     TryAgain: (409, 429),
     Exists: (412,),
-    Maybe: (408, 500, 502, 504),
+    Maybe: (404, 408, 500, 502, 504),
 }
 
 
@@ -158,6 +160,24 @@ def test_a_success_that_tells_of_no_object_may_be_a_proxy_s() -> None:
     with Scripted(Reply(200, body=b"<html>welcome</html>"), Reply(200, body=b"{}"), Reply(204)) as server:
         store = store_at(server.url)
         assert [type(create(store)) for _ in range(3)] == [Maybe, Maybe, Maybe]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Delete(NAME), Maybe),
+        (Head(NAME), TryAgain),
+        (List("bucket/t"), TryAgain),
+        (Put(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+    ],
+    ids=["delete", "head", "list", "put"],
+)
+def test_a_404_without_a_word_of_gcs_s_is_a_proxy_s_that_does_not_find_the_store(
+    asked: Any, meaning: type
+) -> None:
+    with Scripted(Reply(404, body=b"404 page not found")) as server:
+        assert isinstance(Ask(store_at(server.url), "sync")(asked), meaning)
+        assert len(server.asked) == 1
 
 
 def test_an_unknown_host_is_a_connection_that_nobody_took() -> None:

@@ -135,7 +135,7 @@ def told(**answer: Any) -> Reply:
 UNDONE = told(done=False, rewriteToken="more")
 DONE = told(done=True, resource={"generation": "9"})
 SEEN = told(name="n", generation="7", size="5", timeCreated="2026-01-02T03:04:05Z", metadata={})
-NOT_FOUND = Reply(404, body=b"{}")
+NOT_FOUND = Reply(404, body=json.dumps({"error": {"code": 404, "message": "Not Found"}}).encode())
 
 
 def test_a_rewrite_of_several_calls_is_of_one_source(stub: FaultStub) -> None:
