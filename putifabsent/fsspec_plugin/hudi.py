@@ -140,13 +140,9 @@ class Hudi:
         is_plan = step.state == "requested" and step.action == "rollback"
         frees = rolled_back(body.whole(), name.path) if is_plan else None
         rule = _rule(ledger, name, creation, frees=frees)
+        by_name = partial(self._guard.by_name, name, body, creation)
         if rule is None:
-            return self._guard.by_name(name, body, creation)
-
-        def by_name() -> Protocol[Created]:
-            yield from hudi_ledger.refuse_unbegun(ledger, name.path)
-            return (yield from self._guard.by_name(name, body, creation))
-
+            return by_name()
         return calls.create(
             ledger,
             rule,

@@ -73,18 +73,3 @@ def test_a_table_whose_properties_are_written_anew_meanwhile_is_found(
     memory.around.rm_file(properties)
     with pytest.raises(Fenced):
         late.fs.pipe_file(late.slice_of("100"), b"")
-
-
-def test_who_comes_by_another_replica_completes_nothing_in_a_table_that_was_made_anew(memory: Ground) -> None:
-    root = table_in(memory)
-    one, another = (
-        Writer(memory.mount(writer_session="a", skip_instance_cache=True), root) for _ in range(2)
-    )
-    one.begins("100")
-    other = Writer(memory.mount(writer_session="b"), root)
-    other.fs.rm(root, recursive=True)
-    table_in(memory)
-    other.commits("200")
-    with pytest.raises(Fenced):
-        another.completes("100")
-    assert not memory.is_there(another.completed("100"))

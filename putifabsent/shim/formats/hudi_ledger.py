@@ -123,24 +123,6 @@ def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
     return ByName()
 
 
-def refuse_unbegun(ledger: Ledger, path: str) -> Protocol[None]:
-    """Refuse to complete an instant that neither the ledger knows nor the timeline shows as pending.
-
-    What is older than the ledger is pending there. This one was begun in a table that others have removed,
-    by another process of its session. One listing, for completed names alone.
-    """
-    step = step_of(path)
-    if step is None or step.state != "completed" or not ledger.state.life:
-        return
-    listed: Listed = yield from read(List(path.rpartition("/")[0]))
-    there = {entry.name for entry in listed.entries}
-    pending = (each for each in map(step_of, there) if each is not None and each.state != "completed")
-    if path in there or any(each.instant == step.instant and each.action != SAVEPOINT for each in pending):
-        return
-    reason = f"{step.instant} is not pending here: the table was removed since it was begun"
-    raise Fenced(errno.EPERM, reason, path)
-
-
 def _delete_pending(state: State, step: Step, asker: Asker) -> Todo:
     if step.instant in state.open:
         return Append(Free(step.instant, asker.session, f"{asker.token}-free"))
