@@ -22,6 +22,7 @@ SPARK4 := .venv-spark4/.stamp
 SPARK41 := .venv-spark41/.stamp
 FLINK120 := .venv-flink120/.stamp
 FLINK21 := .venv-flink21/.stamp
+FLINK117 := tools/flink117/target/flink/.stamp
 BROWSER := .venv-browser/.stamp
 PEERS := .venv-peers/.stamp
 PEERS_OLDER := .venv-peers-older/.stamp
@@ -37,6 +38,7 @@ SPARK41_JARS := tools/spark41/target/jars/.stamp
 SPARK4_JARS := tools/spark4/target/jars/.stamp
 FLINK120_JARS := tools/flink120/target/jars/.stamp
 FLINK21_JARS := tools/flink21/target/jars/.stamp
+FLINK117_JARS := tools/flink117/target/jars/.stamp
 DOCS_SCRIPTS := .cache/docs_scripts/.stamp
 MAVEN := hadoop/mvnw --batch-mode --quiet
 
@@ -99,7 +101,7 @@ spark-newer:
 	$(call quickly,.venv-spark4) -m pytest -m "spark and not formats" -v tests/spark 2>&1 | sed -u 's/^/4.3: /'
 
 .PHONY: test-flink
-test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS) $(SPARK35) $(SPARK_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, and kill parts of them; SHORT=1 takes 1.20 alone
+test-flink: $(DEV) $(JAR) $(FLINK120) $(FLINK120_JARS) $(if $(SHORT),,$(FLINK21) $(FLINK21_JARS) $(FLINK117) $(FLINK117_JARS) $(SPARK35) $(SPARK_JARS)) ## run unmodified jobs on clusters of Flink 1.20 and 2.1, parts of which are killed, and Hudi's on 1.17; SHORT=1 takes 1.20 alone
 	tools/servers/install.sh versitygw
 	SHORT=$(SHORT) $(BIN)/python -m pytest -m flink -v tests/flink
 
@@ -257,6 +259,7 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra spark --group build --group spark4 --output-file locks/spark4.txt
 	$(COMPILE) --group build --group flink120 --output-file locks/flink120.txt
 	$(COMPILE) --group build --group flink21 --output-file locks/flink21.txt
+	$(COMPILE) --no-deps --group flink117 --output-file locks/flink117.txt
 	$(COMPILE) pyproject.toml --extra lab --extra s3 --extra timeline --group build --group browser \
 		--output-file locks/browser.txt
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra iceberg --extra s3 --group build --group peers \
@@ -264,6 +267,10 @@ lock: $(DEV) ## resolve the newest versions into locks/ (not tied to any index h
 	$(COMPILE) pyproject.toml --extra azure --extra gcs --extra paimon --extra s3 --group build --group peers-older \
 		--output-file locks/peers-older.txt
 	$(COMPILE) --no-deps --group peers-sdists --output-file locks/peers-sdists.txt
+
+$(FLINK117): tools/flink117/unpack.sh locks/flink117.txt $(FLINK120)
+	$< .venv-flink120 $(@D)
+	touch $@
 
 .venv-spark%/classes.jsa: .venv-spark%/.stamp tests/spark/classes.py
 	SPARK_SUBMIT_OPTS="$(QUICK) -XX:ArchiveClassesAtExit=$@" $(@D)/bin/python -m tests.spark.classes

@@ -34,7 +34,7 @@ GUARDED, STOCK = ("s3a", "s3"), "s3n"
 
 ROOT = Path(__file__).parents[2]
 # What a cluster has in lib/, and what it finds by HADOOP_CLASSPATH; the rest are plug-ins.
-_IN_LIB = ("paimon-flink", "iceberg-flink")
+_IN_LIB = ("paimon-flink", "iceberg-flink", "hudi-flink")
 _HADOOP = ("aws-java", "commons-logging", "hadoop-")
 _STARTS_WITHIN = 120
 _ENDS_WITHIN = 240
@@ -46,29 +46,31 @@ class Release(NamedTuple):
 
     Attributes
     ----------
-    environment
-        The Python environment with its PyFlink, which brings the whole distribution.
-    jars
-        The folder of what Maven has of it: formats, Hadoop.
+    python
+        The interpreter of a PyFlink.
+    distribution
+        The folder with Flink's ``bin``, ``lib`` and ``conf``.
+    jars, formats
+        The folders of what Maven has for it: Hadoop, and formats.
     """
 
-    environment: Path
+    python: Path
+    distribution: Path
     jars: Path
+    formats: Path
 
     @classmethod
     def of(cls, name: str) -> Release:
-        """Return the release that the Makefile calls so: ``flink120``."""
-        return cls(ROOT / f".venv-{name}", ROOT / "tools" / name / "target" / "jars")
+        """Return the release that the Makefile calls so: ``flink120``. PyFlink brings the distribution."""
+        environment, jars = ROOT / f".venv-{name}", ROOT / "tools" / name / "target" / "jars"
+        (distribution,) = (environment / "lib").glob("python*/site-packages/pyflink")
+        return cls(environment / "bin" / "python", distribution, jars, jars)
 
-    @property
-    def python(self) -> Path:
-        """The interpreter of PyFlink."""
-        return self.environment / "bin" / "python"
-
-    @property
-    def distribution(self) -> Path:
-        """The folder with Flink's ``bin``, ``lib`` and ``conf``."""
-        return next((self.environment / "lib").glob("python*/site-packages/pyflink"))
+    @classmethod
+    def of_hudi(cls) -> Release:
+        """Return the newest that has a bundle of Hudi's; for its own PyFlink, Python is too new."""
+        made = ROOT / "tools" / "flink117" / "target"
+        return cls.of("flink120")._replace(distribution=made / "flink", formats=made / "jars")
 
 
 class Manager(NamedTuple):
@@ -140,7 +142,7 @@ class Cluster:
             (self.home / name).mkdir(parents=True)
         # Flink takes for its home where its scripts lie, links resolved.
         shutil.copytree(distribution / "bin", self.home / "bin")
-        formats = (jar for jar in self.release.jars.glob("*.jar") if jar.name.startswith(_IN_LIB))
+        formats = (jar for jar in self.release.formats.glob("*.jar") if jar.name.startswith(_IN_LIB))
         for jar in (*(distribution / "lib").glob("*.jar"), *formats, *libraries, Path(jar_of_adapter())):
             (self.home / "lib" / jar.name).symlink_to(jar)
         for jar in (distribution / "opt").glob("*.jar"):
@@ -151,8 +153,10 @@ class Cluster:
         for file in (distribution / "conf").glob("log4j*"):
             (self.home / "conf" / file.name).symlink_to(file)
         (self.home / "conf" / "core-site.xml").write_text(told.site_as_xml())
-        shipped = (distribution / "conf" / "config.yaml").read_text()
-        opened = next(each for each in shipped.splitlines() if "--add-opens" in each).split("all:")[1].strip()
+        # Before Flink 1.19 it is flink-conf.yaml.
+        (shipped,) = (distribution / "conf").glob("*conf*.yaml")
+        lines = shipped.read_text().splitlines()
+        opened = next(each for each in lines if "--add-opens" in each).split("all:")[1].strip()
         settings = {
             "env.java.opts.all": f"{opened} -Djava.io.tmpdir={self.folder / 'tmp'}",
             "io.tmp.dirs": str(self.folder / "tmp"),
@@ -176,7 +180,7 @@ class Cluster:
             **told.config,
         }
         lines = [f"{key}: {value}" for key, value in settings.items()]
-        (self.home / "conf" / "config.yaml").write_text("\n".join(lines) + "\n")
+        (self.home / "conf" / shipped.name).write_text("\n".join(lines) + "\n")
 
     @property
     def of_a_job(self) -> dict[str, str]:

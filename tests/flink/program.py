@@ -12,7 +12,9 @@ import signal
 import sys
 from typing import Any
 
-from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.java_gateway import get_gateway
+from pyflink.table import EnvironmentSettings, StreamTableEnvironment
 
 PR_SET_PDEATHSIG = 1
 
@@ -34,10 +36,13 @@ def main() -> None:
 
 
 def told(settings: EnvironmentSettings, said: dict[str, Any]) -> Any:
-    # One for each call: what was set for one job does not hold for the next.
-    environment = TableEnvironment.create(settings)
-    for key, value in said["settings"].items():
-        environment.get_config().set(key, value)
+    # One for each call: what was set for one job does not hold for the next. To Flink 1.17 it is too late
+    # later, and any other environment runs jobs here.
+    flink = get_gateway().jvm.org.apache.flink
+    own = flink.streaming.api.environment.StreamExecutionEnvironment(
+        flink.configuration.Configuration.fromMap(said["settings"])
+    )
+    environment = StreamTableEnvironment.create(StreamExecutionEnvironment(own), settings)
     *others, last = said["statements"]
     for statement in others:
         environment.execute_sql(statement)

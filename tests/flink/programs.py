@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from putifabsent.timeline import Timeline
     from tests.flink.cluster import Cluster
 
 __all__ = ["FORMATS", "Feed", "Format", "Program", "counted"]
@@ -107,23 +108,26 @@ class Format(NamedTuple):
     Attributes
     ----------
     catalog
-        Options of a catalog by which tables lie in the warehouse.
+        Options of a catalog by which tables lie in the warehouse ``{}``.
     folder
         Where the table lies in it.
     total
-        How many rows a table has, by what its newest snapshot says.
+        How many rows a table has, by its timeline.
+    table
+        What a table is told beside its columns.
     """
 
     catalog: str
     folder: str
-    total: Callable[[Mapping[str, Any]], int]
+    total: Callable[[Timeline[Any]], int]
+    table: str = ""
 
     def opened(self, warehouse: str) -> list[str]:
         """Return the statements that find a table ``t``, or make it."""
         return [
-            f"CREATE CATALOG c WITH ({self.catalog}, 'warehouse'='{warehouse}')",
+            f"CREATE CATALOG c WITH ({self.catalog.format(warehouse)})",
             "CREATE DATABASE IF NOT EXISTS c.db",
-            "CREATE TABLE IF NOT EXISTS c.db.t (who STRING, n BIGINT)",
+            f"CREATE TABLE IF NOT EXISTS c.db.t (who STRING, n BIGINT) {self.table.format(warehouse)}",
         ]
 
     def made(self, program: Program, warehouse: str) -> None:
@@ -149,11 +153,23 @@ class Format(NamedTuple):
         return Counter((who, n) for who, n in found)
 
 
+def _by_the_newest(says: Callable[[Mapping[str, Any]], int]) -> Callable[[Timeline[Any]], int]:
+    def total(timeline: Timeline[Any]) -> int:
+        snapshots = list(timeline.active())
+        return says(snapshots[-1].content) if snapshots else 0
+
+    return total
+
+
 FORMATS = {
     "iceberg": Format(
-        "'type'='iceberg', 'catalog-type'='hadoop'",
+        "'type'='iceberg', 'catalog-type'='hadoop', 'warehouse'='{}'",
         "db/t",
-        lambda said: int(said["summary"]["total-records"]),
+        _by_the_newest(lambda said: int(said["summary"]["total-records"])),
     ),
-    "paimon": Format("'type'='paimon'", "db.db/t", lambda said: int(said["totalRecordCount"])),
+    "paimon": Format(
+        "'type'='paimon', 'warehouse'='{}'",
+        "db.db/t",
+        _by_the_newest(lambda said: int(said["totalRecordCount"])),
+    ),
 }

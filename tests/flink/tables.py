@@ -41,8 +41,7 @@ class Table(NamedTuple):
 
     def total(self, store: BucketServer) -> int:
         """Return how many rows it has."""
-        snapshots = list(read(self.url, **store.storage_options).active())
-        return self.form.total(snapshots[-1].content) if snapshots else 0
+        return self.form.total(read(self.url, **store.storage_options))
 
 
 class Writer(NamedTuple):
