@@ -182,14 +182,18 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     def get(self, name: str) -> base.GetOutcome:
         """``GetObject``."""
         bucket, key = self._split(name)
-        if (fast := self._fast.bucket(bucket, key)) is not None:
-            return fast.get(key, name)
-        return self._wait(self.get_async, name)
+        fast = self._fast.bucket(bucket, key)
+        got = None if fast is None else fast.get(key, name)
+        return self._wait(self._get, name) if got is None else got
 
     async def get_async(self, name: str) -> base.GetOutcome:
         bucket, key = self._split(name)
-        if (fast := await self._fast.bucket_async(bucket, key)) is not None:
-            return await fast.get_async(key, name)
+        fast = await self._fast.bucket_async(bucket, key)
+        got = None if fast is None else await fast.get_async(key, name)
+        return await self._get(name) if got is None else got
+
+    async def _get(self, name: str) -> base.GetOutcome:
+        bucket, key = self._split(name)
         try:
             answer = await self._sender.call("get_object", Bucket=bucket, Key=key)
             return Got(await answer["Body"].read())

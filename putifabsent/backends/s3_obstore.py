@@ -303,9 +303,11 @@ class FastBucket:
         except _FAILURES as error:
             return _reading(self._known(error), name)
 
-    def get(self, key: str, name: str) -> GetOutcome:
+    def get(self, key: str, name: str) -> GetOutcome | None:
+        """Read it; None: as for :meth:`head`."""
         try:
-            return Got(bytes(obstore.get(self._bucket, key).bytes()))
+            answer = obstore.get(self._bucket, key)
+            return Got(bytes(answer.bytes())) if _S3S_TAG.fullmatch(answer.meta["e_tag"] or "") else None
         except _FAILURES as error:
             if not isinstance(error, FileNotFoundError):
                 return _reading(self._known(error), name)
@@ -314,7 +316,7 @@ class FastBucket:
                 return Refused(_bucket_missing(error, name))
             return Absent() if missing else TryAgain(error)  # without S3's own word it is some proxy's
 
-    async def get_async(self, key: str, name: str) -> GetOutcome:
+    async def get_async(self, key: str, name: str) -> GetOutcome | None:
         begun = _pool.begin(partial(self.get, key, name))
         return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
 

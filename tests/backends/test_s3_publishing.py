@@ -214,6 +214,14 @@ def test_a_page_that_a_redirect_leads_to_is_no_holder(lane: Lane) -> None:
         assert len(server.asked) == 1 + len(followed)
 
 
+def test_a_page_that_a_redirect_leads_to_is_not_read(lane: Lane) -> None:
+    elsewhere, there = leads_to_a_page()
+    followed = [there, elsewhere] if lane == "plain" else []
+    with Scripted(elsewhere, *followed) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(Get(NAME)), TryAgain)
+        assert len(server.asked) == 1 + len(followed)
+
+
 def page(more: str) -> Reply:
     contents = "<Contents><Key>t/a</Key><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
     return Reply(200, body=f"<ListBucketResult>{contents}{more}</ListBucketResult>".encode())
