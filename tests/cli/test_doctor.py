@@ -72,6 +72,9 @@ def _of(subject: str, checks: Iterator[Check]) -> Check:
     return found
 
 
+EMPTY = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+
+
 @contextmanager
 def _answers(
     *, status: int = 200, late: float = 0.0, body: bytes = b"", **headers: str
@@ -199,7 +202,7 @@ def test_a_password_in_an_endpoint_is_not_shown() -> None:
     ],
 )
 def test_the_clock_is_compared_with_the_store_s(late: float, verdict: Verdict, found: str) -> None:
-    with _answers(late=late) as (endpoint, _):
+    with _answers(late=late, body=EMPTY) as (endpoint, _):
         clock = _of("clock", examine("s3://bucket/t", endpoint_url=endpoint))
     assert clock.verdict is verdict
     assert found in clock.found
@@ -210,7 +213,7 @@ def test_a_bucket_of_another_region_is_noticed(
     theirs: str, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with _answers(x_amz_bucket_region=theirs) as (endpoint, _):
+    with _answers(body=EMPTY, x_amz_bucket_region=theirs) as (endpoint, _):
         region = _of("region", examine("s3://bucket/t", endpoint_url=endpoint))
     assert region.verdict is verdict
     assert theirs in region.found
