@@ -94,7 +94,7 @@ def test_batches_that_are_all_about_to_commit_lose_and_double_nothing(
 ) -> None:
     with befalling(proxies, fault) as wait:
         writers = writing(tables, programs, **settings)
-        wait(len(writers))
+        wait(len(writers) - 1)  # Iceberg's two may wait for each other, on one task manager
         if is_killed:
             restart(cluster)
     all_is_there_once(writers, cluster, program, store)

@@ -111,8 +111,8 @@ def in_a_commit(
 ) -> list[Writer]:
     """Have jobs write, and wait for the answers to commits, which have been done, or refused.
 
-    Of all but one: Iceberg has a lock of its own in each process, so that of its two jobs, where they have one
-    task manager, the second does not commit before the first has its answer.
+    Of all but one: Iceberg has a lock of its own in each process. Of its two jobs, where they have one task
+    manager, the second does not commit before the first has its answer.
     """
     writers = fed(program, tables, tmp_path)
     for each in writers:
