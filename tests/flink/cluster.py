@@ -14,10 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from putifabsent.flink import FlinkSettings, settings
 from putifabsent.spark import jar as jar_of_adapter
 from tests.faults.failover import until
 from tests.servers import leash
 from tests.servers.process import free_port
+from tests.servers.s3 import s3a_settings
 from tests.service.callers import SECRET
 
 if TYPE_CHECKING:
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from putifabsent.flink import FlinkSettings
+    from tests.servers import BucketServer
 
-__all__ = ["GUARDED", "ROOT", "STOCK", "Cluster", "Release"]
+__all__ = ["GUARDED", "ROOT", "STOCK", "Cluster", "Release", "guarding", "mounts"]
 
 GUARDED, STOCK = ("s3a", "s3"), "s3n"
 """Schemes of one store, the guarded ones and one that is not."""
@@ -39,6 +41,28 @@ _HADOOP = ("aws-java", "commons-logging", "hadoop-")
 _STARTS_WITHIN = 120
 _ENDS_WITHIN = 240
 _ENDED = {"CANCELED", "FAILED", "FINISHED", "SUSPENDED"}
+
+
+def mounts(store: BucketServer, **more: Any) -> dict[str, Any]:
+    """Return what a service is told that guards two schemes of a store."""
+    options = {**store.storage_options, "arbiter": "native", "strict": True, "inspect": "commits", **more}
+    return {
+        "secret": SECRET,
+        "mounts": [{"prefix": f"{scheme}:", "options": options} for scheme in GUARDED],
+    }
+
+
+def guarding(store: BucketServer, *services: str) -> FlinkSettings:
+    """Return what guards these schemes in a cluster; a third leads to the store past the guard."""
+    guarded = settings(GUARDED, ",".join(services))
+    client = {
+        **s3a_settings(store),
+        f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        # What a test holds up has not failed before the last job of a busy machine is there.
+        "fs.putifabsent.deadline": "300s",
+    }
+    config = {**guarded.config, "fs.allowed-fallback-filesystems": ";".join((*GUARDED, STOCK))}
+    return FlinkSettings({**guarded.site, **client}, config)
 
 
 class Release(NamedTuple):

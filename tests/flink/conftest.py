@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.flink import FlinkSettings, settings
 from tests.fault_proxy import FaultProxy
-from tests.flink.cluster import GUARDED, STOCK, Cluster, Release
+from tests.flink.cluster import Cluster, Release, guarding, mounts
 from tests.flink.programs import Program
 from tests.servers import VersityGW
-from tests.servers.s3 import s3a_settings
-from tests.service.callers import SECRET
 from tests.service.processes import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from putifabsent.flink import FlinkSettings
     from tests.servers import BucketServer
 
 RELEASES = ["flink120"] if os.environ.get("SHORT") else ["flink120", "flink21"]
@@ -41,27 +39,16 @@ def bucket(store: BucketServer) -> str:
 @pytest.fixture(scope="session")
 def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultProxy]]:
     """Run two services, either of which a job may ask, behind proxies by which their answers can be lost."""
-    options = {**store.storage_options, "arbiter": "native", "strict": True, "inspect": "commits"}
-    mounts = [{"prefix": f"{scheme}:", "options": options} for scheme in GUARDED]
-    told = {"secret": SECRET, "mounts": mounts}
     log = tmp_path_factory.mktemp("services") / "log"
     with log.open("wb") as output, ExitStack() as stack:
-        addresses = [stack.enter_context(serving(told, log=output))[1] for _ in range(2)]
+        addresses = [stack.enter_context(serving(mounts(store), log=output))[1] for _ in range(2)]
         yield [stack.enter_context(FaultProxy(each, speech="files")) for each in addresses]
 
 
 @pytest.fixture(scope="session")
 def told(store: BucketServer, proxies: list[FaultProxy]) -> FlinkSettings:
     """Return what guards two schemes of the store; a third leads there past the guard."""
-    guarding = settings(GUARDED, ",".join(each.endpoint for each in proxies))
-    client = {
-        **s3a_settings(store),
-        f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-        # What a test holds up has not failed before the last job of a busy machine is there.
-        "fs.putifabsent.deadline": "300s",
-    }
-    config = {**guarding.config, "fs.allowed-fallback-filesystems": ";".join((*GUARDED, STOCK))}
-    return FlinkSettings({**guarding.site, **client}, config)
+    return guarding(store, *(each.endpoint for each in proxies))
 
 
 @pytest.fixture(scope="session", params=RELEASES)

@@ -83,14 +83,16 @@ def made(program: Program, schemes: Iterable[str], bucket: str) -> list[Table]:
 
 
 @contextmanager
-def befalling(proxies: list[FaultProxy], fault: Fault, most: int = 100) -> Iterator[Callable[[int], None]]:
+def befalling(
+    proxies: list[FaultProxy], fault: Fault, most: int = 100, *, kind: str = "POST rename"
+) -> Iterator[Callable[[int], None]]:
     """Have this befall so many commits by each proxy at most, and nothing any more afterwards.
 
     What is given waits until it has befallen so many in all.
     """
     before = sum(each.lost for each in proxies)
     for each in proxies:
-        each.script("POST rename", *[fault] * most)
+        each.script(kind, *[fault] * most)
 
     def wait(commits: int) -> None:
         until(
