@@ -270,7 +270,7 @@ class FastBucket:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
-        if _S3S_TAG.fullmatch(answer["e_tag"] or "") is None and not _holds(self.head(key, name), creation):
+        if not _is_s3s(answer["e_tag"]) and not _holds(self.head(key, name), creation):
             return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
@@ -284,10 +284,8 @@ class FastBucket:
             answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
-        if _S3S_TAG.fullmatch(answer["e_tag"] or "") is None:
-            seen = await self.head_async(key, name)
-            if not _holds(seen, creation):
-                return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
+        if not _is_s3s(answer["e_tag"]) and not _holds(await self.head_async(key, name), creation):
+            return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
     def head(self, key: str, name: str) -> HeadOutcome | None:
@@ -307,7 +305,7 @@ class FastBucket:
         """Read it; None: as for :meth:`head`."""
         try:
             answer = obstore.get(self._bucket, key)
-            return Got(bytes(answer.bytes())) if _S3S_TAG.fullmatch(answer.meta["e_tag"] or "") else None
+            return Got(bytes(answer.bytes())) if _is_s3s(answer.meta["e_tag"]) else None
         except _FAILURES as error:
             if not isinstance(error, FileNotFoundError):
                 return _reading(self._known(error), name)
@@ -376,13 +374,17 @@ def found(
     return Found(holder, properties=kept)
 
 
+def _is_s3s(tag: str | None) -> bool:
+    return tag is not None and _S3S_TAG.fullmatch(tag) is not None
+
+
 def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:
     return isinstance(seen, Found) and seen.holder.token == creation.token
 
 
 def _seen(answer: obstore.GetResult) -> Found | None:
     seen = _found(answer)
-    return seen if seen.holder.token or _S3S_TAG.fullmatch(answer.meta["e_tag"] or "") else None
+    return seen if seen.holder.token or _is_s3s(answer.meta["e_tag"]) else None
 
 
 def _found(answer: obstore.GetResult) -> Found:

@@ -147,8 +147,7 @@ class Remote:
         A guarded source that somebody must hear of, an arbiter or a ledger, is moved here to any name. A call
         that comes twice, through a proxy that repeats it, is answered both times that it is done. Who loses a
         table's next state to another hears so when its try for the one after that is the next, or after half
-        the mount's ``deadline``: see
-        :class:`~putifabsent.fsspec_plugin.slots.Losers`.
+        the mount's ``deadline``: see :class:`~putifabsent.fsspec_plugin.slots.Losers`.
 
         ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
         ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.

@@ -206,19 +206,12 @@ def test_a_redirect_says_nothing_of_a_put(lane: Lane) -> None:
         assert isinstance(Ask(at(server, lane), "sync")(put()), Maybe)
 
 
-def test_a_page_that_a_redirect_leads_to_is_no_holder(lane: Lane) -> None:
+@pytest.mark.parametrize("asked", [Head(NAME), Get(NAME)], ids=["head", "get"])
+def test_a_page_that_a_redirect_leads_to_is_no_object(asked: Any, lane: Lane) -> None:
     elsewhere, there = leads_to_a_page()
     followed = [there, elsewhere] if lane == "plain" else []
     with Scripted(elsewhere, *followed) as server:
-        assert isinstance(Ask(at(server, lane), "sync")(Head(NAME)), TryAgain)
-        assert len(server.asked) == 1 + len(followed)
-
-
-def test_a_page_that_a_redirect_leads_to_is_not_read(lane: Lane) -> None:
-    elsewhere, there = leads_to_a_page()
-    followed = [there, elsewhere] if lane == "plain" else []
-    with Scripted(elsewhere, *followed) as server:
-        assert isinstance(Ask(at(server, lane), "sync")(Get(NAME)), TryAgain)
+        assert isinstance(Ask(at(server, lane), "sync")(asked), TryAgain)
         assert len(server.asked) == 1 + len(followed)
 
 
