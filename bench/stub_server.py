@@ -19,19 +19,22 @@ if TYPE_CHECKING:
 
 __all__ = ["StubServer"]
 
-_PUT = b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 0\r\n\r\n'
+# As S3's own: the guard doubts an answer whose tag is of another form.
+_TAG = b'"9dd4e461268c8034f5c8564e155c67a6"'
+_PUT = b"HTTP/1.1 200 OK\r\nETag: " + _TAG + b"\r\nContent-Length: 0\r\n\r\n"
 _HEAD = (
-    b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 1024\r\nContent-Type: binary/octet-stream\r\n'
+    b"HTTP/1.1 200 OK\r\nETag: " + _TAG + b"\r\nContent-Length: 1024\r\n"
+    b"Content-Type: binary/octet-stream\r\n"
     b"Last-Modified: Sat, 01 Jan 2022 00:00:00 GMT\r\nAccept-Ranges: bytes\r\n\r\n"
 )
 _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 _CREATE_UPLOAD = b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
-_COMPLETE = b'<CompleteMultipartUploadResult><ETag>"0"</ETag></CompleteMultipartUploadResult>'
+_COMPLETE = b"<CompleteMultipartUploadResult><ETag>" + _TAG + b"</ETag></CompleteMultipartUploadResult>"
 _LISTING = (
     b"<ListBucketResult><Name>bench</Name><IsTruncated>false</IsTruncated><KeyCount>100</KeyCount>"
     + b"".join(
         b"<Contents><Key>ls/%d</Key><LastModified>2022-01-01T00:00:00Z</LastModified>"
-        b'<ETag>"0"</ETag><Size>1024</Size><StorageClass>STANDARD</StorageClass></Contents>' % i
+        b"<ETag>%b</ETag><Size>1024</Size><StorageClass>STANDARD</StorageClass></Contents>" % (i, _TAG)
         for i in range(100)
     )
     + b"</ListBucketResult>"
