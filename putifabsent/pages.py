@@ -1,12 +1,22 @@
-"""The frame of each report: an HTML page that stands by itself, on any screen, in the dark and on paper."""
+"""What reports are made of: an HTML page that stands by itself, on any screen, in the dark and on paper.
+
+Its charts are matplotlib's, which only whoever draws one must have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
 from datetime import datetime, timezone
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from putifabsent.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -92,3 +102,37 @@ def cells(values: Iterable[object], element: str = "td", attributes: str = "") -
         f"<{element}>{'' if value is None else escape(str(value))}</{element}>" for value in values
     )
     return f"<tr{attributes}>{inside}</tr>"
+
+
+_STYLE: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e4e8ea",
+    "axes.axisbelow": True,
+    # Letters, not their outlines: a tenth of the bytes.
+    "svg.fonttype": "none",
+}
+
+
+def chart(draw: Callable[[], Figure], name: str) -> str:
+    """Return a figure as an SVG element, which a page turns dark; the same figure gives the same text.
+
+    ``name`` is its own among those of a page: parts are found by a hash that is made from it.
+    """
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+        draw().savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    drawn = text.getvalue()
+    return drawn[drawn.index("<svg") :].replace("<svg", '<svg class="chart"', 1)
+
+
+def png(draw: Callable[[], Figure], file: Path) -> None:
+    """Write a figure as PNG."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_STYLE):
+        draw().savefig(file, dpi=160)

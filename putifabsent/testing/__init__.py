@@ -32,10 +32,9 @@ from putifabsent.testing.races import Race, Raced, race
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
-    from putifabsent.testing.claims import ClaimsTests, LostClaimTests
     from putifabsent.testing.counters import CounterTests, LostCounterTests
-    from putifabsent.testing.locks import LockTests, LostLockTests
     from putifabsent.testing.publishing import ConditionalCopyTests, PublishTests
+    from putifabsent.testing.registries import ClaimsTests, LockTests, LostClaimTests, LostLockTests
     from putifabsent.testing.stores import LostAnswerTests, SharedStoreTests, StoreTests
 
 __all__ = [
@@ -58,7 +57,7 @@ __all__ = [
 ]
 
 # What imports pytest, and has the names that are not here.
-_SUITES = [f"{__name__}.{each}" for each in ("asking", "claims", "counters", "locks", "publishing", "stores")]
+_SUITES = [f"{__name__}.{each}" for each in ("asking", "counters", "publishing", "registries", "stores")]
 
 
 def __getattr__(name: str) -> object:
