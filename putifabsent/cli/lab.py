@@ -393,8 +393,7 @@ def _stressed(
 
 
 def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:
-    from putifabsent.lab.stress.results import COLUMNS, cells, verdict
-    from putifabsent.lab.stress.rules import PROMISES
+    from putifabsent.lab.stress.results import COLUMNS, PROMISES, cells, verdict
 
     # Two tables, for a line has no room for what was done and for what was broken.
     done = len(COLUMNS) - len(PROMISES)

@@ -17,9 +17,8 @@ from putifabsent.backends.probe import CREATES, NEEDED, Verdict, verdicts_for
 from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import Terms
 from putifabsent.shim.arbiter import Arbiter, Balloting, Claiming, Locking
-from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
+from putifabsent.shim.arbiter_choice import BY_THE_STORE, Terms, check, needs_probe
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

@@ -28,7 +28,6 @@ class CounterTests(InBothColours):
 
     @pytest.fixture
     def counter(self, make_counter: Callable[[], Counter]) -> Counter:
-        """Return the registry under test."""
         return make_counter()
 
     @pytest.fixture
@@ -38,7 +37,6 @@ class CounterTests(InBothColours):
 
     @pytest.fixture
     def ask(self, counter: Counter, colour: Literal["sync", "async"]) -> Registry:
-        """Return the registry, in the colour of this run."""
         return Registry(counter, colour)
 
     # --- where it goes

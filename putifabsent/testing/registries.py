@@ -73,7 +73,6 @@ class ClaimsTests(InBothColours):
 
     @pytest.fixture
     def ask(self, claims: Claims, colour: Literal["sync", "async"]) -> Registry:
-        """Return the registry, in the colour of this run."""
         return Registry(claims, colour)
 
     # --- one identity
@@ -378,7 +377,6 @@ class LockTests(InBothColours):
 
     @pytest.fixture
     def ask(self, lock: Lock, colour: Literal["sync", "async"]) -> Registry:
-        """Return the lock, in the colour of this run."""
         return Registry(lock, colour)
 
     # --- taking it

@@ -107,7 +107,6 @@ class StoreTests:
 
     @pytest.fixture
     def ask(self, store: Store, colour: Literal["sync", "async"]) -> Ask:
-        """Return what performs a request on the store."""
         return Ask(store, colour)
 
     # --- creating
@@ -357,7 +356,7 @@ class StoreTests:
     def test_of_many_threads_one_creates_each_name(self, ask: Ask, around: Around, folder: str) -> None:
         """32 of them, released together at each name; half of them complete uploads."""
         names = [f"{folder}/{number}" for number in range(5)]
-        done = race(partial(through_requests, ask, "mixed"), names, threads=32)
+        done = race(partial(through_requests, ask, mixed=True), names, threads=32)
         assert done.problems(around.read) == []
         assert done.errors == ()
 
@@ -447,7 +446,7 @@ class SharedStoreTests(StoreTests):
 
 
 def _mixed(make: Callable[[], Store]) -> Contender:
-    return through_requests(Ask(make(), "sync"), "mixed")
+    return through_requests(Ask(make(), "sync"), mixed=True)
 
 
 # --- behind a network

@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from putifabsent import pages
 from putifabsent.lab.stress import results
-from putifabsent.lab.stress.rules import PROMISES, count
+from putifabsent.lab.stress.results import PROMISES, count
 
 if TYPE_CHECKING:
     from putifabsent.lab.stress.pool import Stress
