@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection
 from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,7 +49,7 @@ MANY_ROUNDS = 5  # whoever stands for a name so often meets others all the time,
 
 def observe(
     arbiter: Arbiter | None,
-    requests: Iterable[Request],
+    requests: Collection[Request],
     began: float,
     creates: Name | None,
     error: BaseException | None = None,
@@ -130,24 +131,16 @@ class Counts(NamedTuple):
     helps: int
 
     @classmethod
-    def of(cls, requests: Iterable[Request]) -> Counts:
+    def of(cls, requests: Collection[Request]) -> Counts:
         """Read them off the requests, which say by themselves what they are for."""
-        kinds: dict[str, int] = {}
-        pauses = 0
-        rounds: set[tuple[object, ...]] = set()
-        helped: set[str] = set()
-        for request in requests:
-            if isinstance(request, Pause):
-                pauses += 1
-            elif not isinstance(request, (Now, Since)):
-                for each in request if isinstance(request, Both) else (request,):
-                    kind = kind_of(type(each).__name__)
-                    kinds[kind] = kinds.get(kind, 0) + 1
-            if (round_ := _round(request)) is not None:
-                rounds.add(round_)
-            if (token := _helped(request)) is not None:
-                helped.add(token)
-        return cls(kinds, pauses, len(rounds), len(helped))
+        sent = (each for each in requests if not isinstance(each, (Pause, Now, Since)))
+        parts = (part for each in sent for part in (each if isinstance(each, Both) else (each,)))
+        return cls(
+            Counter(kind_of(type(part).__name__) for part in parts),
+            sum(isinstance(each, Pause) for each in requests),
+            len({*map(_round, requests)} - {None}),
+            len({*map(_helped, requests)} - {None}),
+        )
 
 
 def _round(request: Request) -> tuple[object, ...] | None:
