@@ -240,7 +240,7 @@ def _drawn(found: Sequence[Mapping[str, Any]], ms: int) -> Figure:
 
 def write_page(found: Sequence[Mapping[str, Any]]) -> None:
     """Put the figures of the far server into the documentation: the table, and the plot."""
-    from putifabsent.lab import drawing
+    from putifabsent import pages
 
     ms = max(each["delay_ms"] for each in found)
     text, replaced = MARK.subn(lambda _: rows(found, ms), PAGE.read_text())
@@ -248,7 +248,7 @@ def write_page(found: Sequence[Mapping[str, Any]]) -> None:
         raise RuntimeError(f"{PAGE} has no mark for the table")
     PAGE.write_text(text)
     PLOT.parent.mkdir(exist_ok=True)
-    PLOT.write_text(drawing.svg(partial(_drawn, found, ms), PLOT.stem), encoding="utf-8")
+    PLOT.write_text(pages.chart(partial(_drawn, found, ms), PLOT.stem), encoding="utf-8")
 
 
 def main() -> int:

@@ -34,7 +34,7 @@ from putifabsent.backends.probe_cache import NEEDED, recall
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
-from putifabsent.shim.probe_policy import needs_probe
+from putifabsent.shim.arbiter_choice import needs_probe
 from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
 from putifabsent.version import __version__
 

@@ -62,7 +62,7 @@ from putifabsent.fsspec_plugin import (
 )
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.protocols import BY_SCHEME
-from putifabsent.shim.schemes import GUARDED
+from putifabsent.fsspec_plugin.stores import GUARDED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

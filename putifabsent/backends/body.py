@@ -1,4 +1,4 @@
-"""The bytes of a creation: immutable, of known size, readable again.
+"""The bytes of a creation: immutable, of known size, readable again; and a store that takes them whole.
 
 A creation may have to be sent more than once, so its bytes must be there more than once: in memory,
 in a file, or in an object of the store itself.
@@ -7,13 +7,16 @@ in a file, or in an object of the store itself.
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from typing import IO, TYPE_CHECKING
 
-from putifabsent.backends.base import Refused
+from putifabsent.backends.base import Absent, Created, Found, Gone, Got, Refused, Staged, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from putifabsent.backends.base import CompleteOutcome, Creation, StageOutcome
 
 
 class Body(ABC):
@@ -81,3 +84,41 @@ def read_whole(body: Body) -> bytes | Refused:
         return body.whole()
     except OSError as error:
         return Refused(error)
+
+
+class WholeStore(Store):
+    """A store whose :meth:`create` takes a body of any size."""
+
+    largest_put = sys.maxsize
+
+    def stage(self, name: str, body: Body, creation: Creation) -> StageOutcome:
+        """Keep the body; nothing reaches the store yet."""
+        # A list, for it can be emptied: what was published or discarded can't be published any more.
+        return Staged(name, [(body, creation)])
+
+    def stage_copy(
+        self, source: str, size: int, version: str | None, name: str, creation: Creation
+    ) -> StageOutcome:
+        """Read the source, and keep its bytes."""
+        del size
+        seen = self.head(source)
+        if not isinstance(seen, Found):
+            return seen
+        if version is not None and seen.holder.version != version:
+            return Absent()
+        got = self.get(source)
+        return self.stage(name, InMemory(got.data), creation) if isinstance(got, Got) else got
+
+    def complete(self, staged: Staged) -> CompleteOutcome:
+        """Create the name from the kept body."""
+        kept = tuple(staged.upload)
+        if not kept:
+            return Gone()
+        outcome = self.create(staged.name, *kept[0])
+        if isinstance(outcome, Created):
+            staged.upload.clear()
+        return outcome
+
+    def discard(self, staged: Staged) -> None:
+        """Forget the body; nothing was sent."""
+        staged.upload.clear()

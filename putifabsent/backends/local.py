@@ -28,6 +28,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
+from putifabsent.backends.body import WholeStore
 from putifabsent.backends.local_files import (
     LOOK,
     LOST,
@@ -48,7 +49,6 @@ from putifabsent.backends.local_files import (
     temporary,
     unsafe,
 )
-from putifabsent.backends.whole import WholeStore
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:

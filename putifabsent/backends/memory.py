@@ -26,8 +26,7 @@ from putifabsent.backends.base import (
     Written,
     unsupported,
 )
-from putifabsent.backends.body import Body, read_whole
-from putifabsent.backends.whole import WholeStore
+from putifabsent.backends.body import Body, WholeStore, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from putifabsent import __version__
 from putifabsent.cli.arguments import PROFILE, value_of
 from putifabsent.cli.lab import demo, simulate, stress
 from putifabsent.cli.names import explain, put, resolve
-from putifabsent.cli.screen import VERBOSITY, Verbosity, answering
+from putifabsent.cli.screen import QUIET, VERBOSE, answering
 from putifabsent.cli.service import flink_conf, serve, spark_conf
 from putifabsent.cli.stores import doctor, init, policy, probe
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate, turns
@@ -104,7 +104,8 @@ def _main(
     with answering(as_json=False):
         if quiet and verbose:
             raise ConfigError("--quiet and --verbose exclude each other")
-        VERBOSITY.set(Verbosity.QUIET if quiet else Verbosity.VERBOSE if verbose else Verbosity.USUAL)
+        QUIET.set(quiet)
+        VERBOSE.set(verbose)
         PROFILE.set(_profile(profile) if profile else {})
     if verbose:
         log, lines = logging.getLogger("putifabsent"), logging.StreamHandler()

@@ -18,7 +18,7 @@ import typer
 
 from putifabsent.cli.screen import Exit
 from putifabsent.errors import ConfigError
-from putifabsent.shim.schemes import GUARDED
+from putifabsent.fsspec_plugin.stores import GUARDED
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem

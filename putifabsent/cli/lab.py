@@ -202,19 +202,18 @@ def _simulated(
 
 
 def _grid(writers: Sequence[str], intervals: Sequence[str], jitter: str, duration: str) -> list[Experiment]:
-    from putifabsent.lab.durations import parse
-    from putifabsent.lab.simulate import Experiment
+    from putifabsent.lab.simulate.experiment import Experiment, parse_duration
 
     if not writers or not intervals:
         raise ConfigError("--writers and --interval go together: --writers 2-20 --interval 1m")
-    spans = [parse(text, "--interval") for text in intervals]
+    spans = [parse_duration(text, "--interval") for text in intervals]
     percent = _PERCENT.fullmatch(jitter.strip())
     return [
         Experiment(
             number,
             span,
-            round(span * float(percent[1]) / 100) if percent else parse(jitter, "--jitter"),
-            parse(duration, "--duration"),
+            round(span * float(percent[1]) / 100) if percent else parse_duration(jitter, "--jitter"),
+            parse_duration(duration, "--duration"),
         )
         for text in writers
         for number in _numbers(text)
@@ -251,7 +250,7 @@ def _draw(
 
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
-    from putifabsent.lab.durations import formatted
+    from putifabsent.lab.simulate.experiment import formatted
     from putifabsent.lab.simulate.noise import verdict
 
     given = ("writers", "interval", "jitter", "duration")
@@ -311,7 +310,7 @@ def stress(  # noqa: PLR0913 - one an option
     promise was broken through putifabsent; what the other clients break is counted beside it.
     """
     with answering(url, as_json=as_json) as screen:
-        from putifabsent.lab.durations import parse
+        from putifabsent.lab.simulate.experiment import parse_duration
         from putifabsent.lab.stress import results
         from putifabsent.lab.stress.pool import FAULTS, Stress
         from putifabsent.lab.stress.writers import WORKLOADS
@@ -322,7 +321,7 @@ def stress(  # noqa: PLR0913 - one an option
             raise ConfigError(f"--without {unknown[0]}: the faults are {', '.join(FAULTS)}")
         root, contenders = _contenders(url, option, endpoint_url, arbiter or ["auto"], stock=stock)
         faults = tuple(fault for fault in FAULTS if fault not in (without or ()))
-        seconds = parse(duration, "--duration") / 1000
+        seconds = parse_duration(duration, "--duration") / 1000
         what = Stress(root, tuple(form or WORKLOADS), writers, tables, seconds, faults, seed)
         runs, failed = _stressed(screen, what, contenders, master)
         if report:
@@ -394,8 +393,7 @@ def _stressed(
 
 
 def _stress_lines(runs: Sequence[Result]) -> Iterator[Table | str]:
-    from putifabsent.lab.stress.results import COLUMNS, cells, verdict
-    from putifabsent.lab.stress.rules import PROMISES
+    from putifabsent.lab.stress.results import COLUMNS, PROMISES, cells, verdict
 
     # Two tables, for a line has no room for what was done and for what was broken.
     done = len(COLUMNS) - len(PROMISES)

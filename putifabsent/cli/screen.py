@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict
-from enum import Enum, IntEnum
+from datetime import datetime
+from enum import IntEnum
 from time import monotonic
 from typing import IO, TYPE_CHECKING, NoReturn
 
@@ -33,7 +34,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from putifabsent.errors import ConfigError, Holder, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
+from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,15 +60,8 @@ _EXTRAS = {
 }  # fmt: skip
 
 
-class Verbosity(Enum):
-    """How much is printed beside an answer."""
-
-    QUIET = "quiet"
-    USUAL = "usual"
-    VERBOSE = "verbose"
-
-
-VERBOSITY: ContextVar[Verbosity] = ContextVar("verbosity", default=Verbosity.USUAL)
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+VERBOSE: ContextVar[bool] = ContextVar("verbose", default=False)
 
 
 class Screen:
@@ -75,7 +69,7 @@ class Screen:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._is_quiet = VERBOSITY.get() is Verbosity.QUIET
+        self._is_quiet = QUIET.get()
         self._out, self._err = _console(sys.stdout), _console(sys.stderr)
 
     def answer(self, value: object, shown: Iterable[Table | Text | str]) -> None:
@@ -91,7 +85,7 @@ class Screen:
         """Print the JSON value, where a program reads; else nothing."""
         if self._as_json:
             with _read_by_somebody():
-                json.dump(value, sys.stdout, indent=2)
+                json.dump(value, sys.stdout, indent=2, default=_time)
                 sys.stdout.write("\n")
 
     def note(self, line: str) -> None:
@@ -148,6 +142,10 @@ class Screen:
     def waiting(self, what: str) -> AbstractContextManager[object]:
         """Show that something is going on."""
         return nullcontext() if self._is_quiet else self._err.status(Text(what))
+
+
+def _time(value: datetime) -> str:
+    return value.isoformat()
 
 
 @contextmanager
@@ -259,7 +257,7 @@ def answering(url: str = "URL", *, as_json: bool) -> Iterator[Screen]:
     except OutcomeUnknown as error:
         _unknown(screen, url, error)
     except NameTaken as error:
-        screen.json({"outcome": "taken", "name": url, "holder": _fields(error.holder)})
+        screen.json({"outcome": "taken", "name": url, "holder": error.holder and asdict(error.holder)})
         _end(screen, Exit.NO, error)
     except Exception as error:  # noqa: BLE001 - Python's own exit code is 1, which has a meaning here
         code, more = Exit.FAILED, []
@@ -282,7 +280,7 @@ def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
 
 
 def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:
-    screen.error(sentence_of(error), *more, *(_causes(error) if VERBOSITY.get() is Verbosity.VERBOSE else ()))
+    screen.error(sentence_of(error), *more, *(_causes(error) if VERBOSE.get() else ()))
     raise typer.Exit(code) from error
 
 
@@ -292,13 +290,6 @@ def _causes(error: BaseException) -> Iterator[str]:
     while cause is not None:
         yield f"caused by {type(cause).__name__}: {cause}"
         cause = cause.__cause__ or cause.__context__
-
-
-def _fields(holder: Holder | None) -> dict[str, object] | None:
-    if holder is None:
-        return None
-    times = {key: time.isoformat() for key in ("created", "begun") if (time := getattr(holder, key))}
-    return {**asdict(holder), **times}
 
 
 def check_file(option: str, file: Path | None, ending: str) -> None:

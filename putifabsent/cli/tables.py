@@ -158,11 +158,7 @@ def _report_row(url: str, report: Report, *, timeline: bool) -> dict[str, object
         "findings": [each.row() for each in report.findings],
     }
     if timeline:
-        rows = (each.row().items() for each in report.records)
-        row["timeline"] = [
-            {key: value.isoformat() if isinstance(value, datetime) else value for key, value in items}
-            for items in rows
-        ]
+        row["timeline"] = [each.row() for each in report.records]
     return row
 
 
@@ -255,7 +251,7 @@ def _leftover_row(each: Leftover) -> dict[str, object]:
         "what": each.what.value,
         "path": each.path,
         "objects": each.objects,
-        "newest": each.newest.isoformat() if each.newest else None,
+        "newest": each.newest,
         "repair": each.what.repair,
     }
 
@@ -287,8 +283,7 @@ def ledger(
         if found is None:
             screen.answer({"name": url, "ledger": None}, (f"{url}: the table has no ledger",))
             return
-        row = asdict(found) | {"written": found.written and found.written.isoformat()}
-        screen.answer({"name": url, "ledger": row}, _ledger_lines(found))
+        screen.answer({"name": url, "ledger": asdict(found)}, _ledger_lines(found))
         if found.half_removed is not None:
             raise typer.Exit(Exit.DAMAGED)
 
@@ -337,9 +332,7 @@ def turns(
         if found is None:
             screen.answer({"name": url, "turns": None}, (f"{url}: the table has no ledger",))
             return
-        row = asdict(found) | {"beat": found.beat and found.beat.isoformat()}
-        row["waiting"] = [{**asdict(each), "written": each.written.isoformat()} for each in found.waiting]
-        screen.answer({"name": url, "turns": row}, _turns_lines(found))
+        screen.answer({"name": url, "turns": asdict(found)}, _turns_lines(found))
 
 
 def _turns_lines(found: upkeep.TableTurns) -> Iterator[Table | str]:

@@ -34,10 +34,9 @@ from putifabsent.fsspec_plugin.options import Options, made_with, this_session, 
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
-from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
+from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.probe_policy import BY_THE_STORE
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import List
 

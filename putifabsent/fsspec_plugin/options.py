@@ -18,7 +18,7 @@ from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.registry_urls import ARBITER, SCHEMES
 from putifabsent.errors import ConfigError
-from putifabsent.shim.probe_policy import BY_THE_STORE, validate
+from putifabsent.shim.arbiter_choice import BY_THE_STORE, validate
 
 _FSSPEC = {
     "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths",

@@ -21,7 +21,7 @@ from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
 from putifabsent.fsspec_plugin.instances import CachedToo, class_has
 from putifabsent.fsspec_plugin.options import check_options, named, split
 from putifabsent.fsspec_plugin.queries import read_by
-from putifabsent.shim.schemes import KINDS
+from putifabsent.fsspec_plugin.stores import KINDS
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.fsspec_plugin.paths import each_of, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide, Steps, Together
-from putifabsent.shim.agreement import state_of_record
+from putifabsent.shim.arbiter_choice import state_of_record
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
 from putifabsent.shim.names import Name, states_at

@@ -17,10 +17,8 @@ from putifabsent.backends.probe import CREATES, NEEDED, Verdict, verdicts_for
 from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import Terms
 from putifabsent.shim.arbiter import Arbiter, Balloting, Claiming, Locking
-from putifabsent.shim.probe_policy import BY_THE_STORE, check, needs_probe
-from putifabsent.shim.schemes import KINDS, SCHEMES
+from putifabsent.shim.arbiter_choice import BY_THE_STORE, Terms, check, needs_probe
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -28,6 +26,19 @@ if TYPE_CHECKING:
     Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
 
 _COPY = "copy"
+
+SCHEMES = {
+    "s3": ("s3", "s3a"),
+    "gcs": ("gs", "gcs"),
+    "azure": ("az", "abfs", "abfss"),
+    "local": ("file", "local"),
+    "memory": ("memory",),
+}
+"""Of each kind of store, those that mean it; by the first one it is called."""
+
+KINDS = {scheme: kind for kind, schemes in SCHEMES.items() for scheme in schemes}
+GUARDED = {scheme: f"pia{SCHEMES[kind][0]}" for scheme, kind in KINDS.items()}
+"""Under which a scheme's store is guarded."""
 
 
 def kind_of(fs: AbstractFileSystem) -> str:

@@ -12,19 +12,33 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection
 from functools import cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import NameTaken, unknown_of
-from putifabsent.shim.counts import Counts
+from putifabsent.shim import ballot_state, state_keys
+from putifabsent.shim.requests import (
+    Both,
+    Complete,
+    Copy,
+    Create,
+    Now,
+    Pause,
+    Publish,
+    Put,
+    Request,
+    Since,
+    WriteClaim,
+    kind_of,
+)
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
-    from putifabsent.shim.requests import Request
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +49,7 @@ MANY_ROUNDS = 5  # whoever stands for a name so often meets others all the time,
 
 def observe(
     arbiter: Arbiter | None,
-    requests: Iterable[Request],
+    requests: Collection[Request],
     began: float,
     creates: Name | None,
     error: BaseException | None = None,
@@ -95,6 +109,76 @@ def _outcome_of(error: BaseException | None) -> str:
     if unknown_of(error) is not None:
         return "unknown"
     return "taken" if isinstance(error, NameTaken) else "error"
+
+
+# --- what a run has cost
+
+
+class Counts(NamedTuple):
+    """What a run has cost."""
+
+    # How many of each kind: ``create``, ``head``, ``put``, ``write_claim``. Two that go out together are two;
+    # a large body is staged by one, however many parts it has.
+    requests: dict[str, int]
+    # How often it was to back off, before it sent something again or looked again; at the deadline it does
+    # not any more.
+    pauses: int
+    # How often it has stood for a decision: the ballots begun, the incarnations claimed. The same request
+    # sent again is no further round; and where the store decides, each name has one.
+    rounds: int
+    # How many creations of others it has carried on: an accept for another's value, or a publication of
+    # another's bytes.
+    helps: int
+
+    @classmethod
+    def of(cls, requests: Collection[Request]) -> Counts:
+        """Read them off the requests, which say by themselves what they are for."""
+        sent = (each for each in requests if not isinstance(each, (Pause, Now, Since)))
+        parts = (part for each in sent for part in (each if isinstance(each, Both) else (each,)))
+        return cls(
+            Counter(kind_of(type(part).__name__) for part in parts),
+            sum(isinstance(each, Pause) for each in requests),
+            len({*map(_round, requests)} - {None}),
+            len({*map(_helped, requests)} - {None}),
+        )
+
+
+def _round(request: Request) -> tuple[object, ...] | None:
+    """Return which decision a request begins to stand for, if it does."""
+    if isinstance(request, (Create, Copy)):
+        return (request.name,)
+    if isinstance(request, Complete):
+        return (request.staged.name,)
+    if isinstance(request, WriteClaim):
+        return (request.identity, request.claim.incarnation) if request.claim.live else None
+    if isinstance(request, Put) and isinstance(
+        key := ballot_state.parsed(request.name), ballot_state.Prepare
+    ):
+        return request.name.rpartition("/")[0], key.incarnation, key.round
+    return None
+
+
+def _helped(request: Request) -> str | None:
+    """Return the token of another's creation that a request carries on, if it does."""
+    whose: str | None
+    if isinstance(request, Put):
+        key = ballot_state.parsed(request.name)
+        if not isinstance(key, ballot_state.Accept):
+            return None
+        by, whose = state_keys.creation_of(key.voter), state_keys.creation_of(key.value)
+    elif isinstance(request, Publish):
+        by, whose = request.creation.token, _creation_of(request.source)
+    else:
+        return None
+    return None if whose in (None, by) else whose
+
+
+def _creation_of(source: str) -> str | None:
+    """Return the token of the creation whose bytes lie there, if they are the shim's own."""
+    if (claimed := state_keys.parsed(source)) is not None:
+        return claimed.token
+    key = ballot_state.parsed(source)
+    return state_keys.creation_of(key.voter) if isinstance(key, ballot_state.Prepare) else None
 
 
 # --- metrics

@@ -23,8 +23,7 @@ from pyspark.sql import SparkSession
 from putifabsent.errors import ConfigError
 from putifabsent.lab.simulate.running import Plan, Tally
 from putifabsent.lab.stress.journal import Operation
-from putifabsent.lab.stress.results import SCHEMA, Result, table_of
-from putifabsent.lab.stress.rules import Violation, judge_on_spark
+from putifabsent.lab.stress.results import SCHEMA, Result, Violation, judge_on_spark, table_of
 from putifabsent.lab.stress.running import Ground, obeyed
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 import fsspec
 
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.stores import GUARDED
 from putifabsent.shim.names import is_state
-from putifabsent.shim.schemes import GUARDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

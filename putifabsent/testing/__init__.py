@@ -11,14 +11,8 @@ Subclass :class:`StoreTests`, say where the store is, and inherit every test::
         def folder(self, tmp_path):
             return str(tmp_path)
 
-More promises are classes of their own, which go with it: :class:`SharedStoreTests` for a store that
-processes share, :class:`PublishTests` for what arbiters build on that are not the store itself,
-:class:`ConditionalCopyTests` for one that copies conditionally, :class:`LostAnswerTests` for one behind a
-network. Registries have theirs: :class:`ClaimsTests` with
-:class:`LostClaimTests`, :class:`LockTests` with :class:`LostLockTests`, :class:`CounterTests` with
-:class:`LostCounterTests`. Those of lost answers want two fixtures, second accesses to the same data: of
-``unanswered`` every request is applied, and every answer is lost; of ``unheard`` every request is lost on its
-way, after it has been sent.
+Registries have suites of their own, and more promises of stores are classes that go with it: the
+documentation, under "How do I test a store of my own?", has all of them and their fixtures.
 
 :func:`race` needs no pytest: race whatever creates names.
 """
@@ -32,10 +26,9 @@ from putifabsent.testing.races import Race, Raced, race
 
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
-    from putifabsent.testing.claims import ClaimsTests, LostClaimTests
     from putifabsent.testing.counters import CounterTests, LostCounterTests
-    from putifabsent.testing.locks import LockTests, LostLockTests
     from putifabsent.testing.publishing import ConditionalCopyTests, PublishTests
+    from putifabsent.testing.registries import ClaimsTests, LockTests, LostClaimTests, LostLockTests
     from putifabsent.testing.stores import LostAnswerTests, SharedStoreTests, StoreTests
 
 __all__ = [
@@ -58,7 +51,7 @@ __all__ = [
 ]
 
 # What imports pytest, and has the names that are not here.
-_SUITES = [f"{__name__}.{each}" for each in ("asking", "claims", "counters", "locks", "publishing", "stores")]
+_SUITES = [f"{__name__}.{each}" for each in ("asking", "counters", "publishing", "registries", "stores")]
 
 
 def __getattr__(name: str) -> object:

@@ -64,12 +64,10 @@ class ThroughTheStore(Around):
         self._store = store
 
     def read(self, name: str) -> bytes | None:
-        """:meth:`~putifabsent.backends.base.Store.get`."""
         got = self._store.get(name)
         return got.data if isinstance(got, Got) else None
 
     def write(self, name: str, data: bytes) -> None:
-        """:meth:`~putifabsent.backends.base.Store.put`, as another creation."""
         outcome = self._store.put(name, InMemory(data), creation_of(name))
         assert isinstance(outcome, Written), outcome
 

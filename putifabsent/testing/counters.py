@@ -1,4 +1,4 @@
-"""The suite for any counter: what ``putifabsent.backends.registries`` promises of one, and in a race."""
+"""The suite for any counter: what ``putifabsent.backends.counters`` promises."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ import pytest
 
 from putifabsent.backends.counters import LARGEST, Advanced, Counter
 from putifabsent.backends.registries import Maybe, Refused
-from putifabsent.testing.asking import (
-    InBothColours,
-    Registry,
-    answered,
-    forked,
-    together,
-)
+from putifabsent.testing.asking import InBothColours, Registry, answered, forked, together
 
 _NOW = 1_800_000_000_000
 _RIGHT = 5 * 60 * 1000
@@ -34,7 +28,6 @@ class CounterTests(InBothColours):
 
     @pytest.fixture
     def counter(self, make_counter: Callable[[], Counter]) -> Counter:
-        """Return the registry under test."""
         return make_counter()
 
     @pytest.fixture
@@ -44,23 +37,19 @@ class CounterTests(InBothColours):
 
     @pytest.fixture
     def ask(self, counter: Counter, colour: Literal["sync", "async"]) -> Registry:
-        """Return the registry, in the colour of this run."""
         return Registry(counter, colour)
 
     # --- where it goes
 
     def test_a_counter_begins_after_zero(self, ask: Registry, name: str) -> None:
-        """And goes on from there, one by one."""
         assert [_last(ask, name, 0) for _ in range(3)] == [1, 2, 3]
 
     def test_numbers_are_taken_several_at_a_time(self, ask: Registry, name: str) -> None:
-        """All of them are the caller's."""
         assert _last(ask, name, 0, 10) == 10
         assert _last(ask, name, 0) == 11
         assert _last(ask, name, 0, 100) == 111
 
     def test_a_counter_is_lifted_above_the_floor(self, ask: Registry, name: str) -> None:
-        """To just above it, from wherever it was."""
         assert _last(ask, name, _NOW, 5) == _NOW + 5
         assert _last(ask, name, _NOW + 1000) == _NOW + 1001
 
@@ -79,7 +68,6 @@ class CounterTests(InBothColours):
     def test_another_registry_on_it_goes_on_where_it_is(
         self, ask: Registry, make_counter: Callable[[], Counter], name: str
     ) -> None:
-        """Whatever each of them has seen of it."""
         others = [ask.of(make_counter()) for _ in range(2)]
         assert _last(ask, name, _NOW) == _NOW + 1
         assert _last(others[0], name, 0) == _NOW + 2
@@ -95,7 +83,6 @@ class CounterTests(InBothColours):
         assert outcome.now is None or abs(outcome.now - time.time() * 1000) < _RIGHT
 
     def test_each_name_is_a_counter_of_its_own(self, ask: Registry, name: str) -> None:
-        """However odd, and however long."""
         odd = ("", " ", "~", "#", "{a}", "{a}b", "a b", "A", "a", "\U0001f600", "x" * 5000, "x" * 5001)
         for number, more in enumerate(odd):
             assert _last(ask, f"{name}{more}", number) == number + 1, repr(more)
@@ -103,14 +90,12 @@ class CounterTests(InBothColours):
 
     @pytest.mark.parametrize("bad", ["", "a\0b", "\ud800"], ids=ascii)
     def test_a_name_that_cannot_be_kept_is_refused(self, ask: Registry, bad: str) -> None:
-        """None at all, NUL, and what has no UTF-8 form."""
         assert isinstance(ask.advance(bad, 0), Refused)
 
     @pytest.mark.parametrize(("floor", "count"), [(0, 0), (0, -1), (-1, 1), (LARGEST, 1), (1, LARGEST)])
     def test_a_step_that_is_none_moves_nothing(
         self, ask: Registry, name: str, floor: int, count: int
     ) -> None:
-        """It is the caller's mistake."""
         with pytest.raises(ValueError, match="a counter moves"):
             ask.advance(name, floor, count)
         assert _last(ask, name, 0) == 1
@@ -146,7 +131,6 @@ class CounterTests(InBothColours):
             assert move.numbers.start > highest, "a later call has a lower number"
 
     def test_a_forked_child_can_count_and_so_can_its_parent(self, ask: Registry, name: str) -> None:
-        """With one registry, which the parent has used before."""
         assert _last(ask, name, 0) == 1
         assert forked(lambda: _last(ask, name, 0) == 2) == 0
         assert _last(ask, name, 0) == 3
@@ -164,7 +148,6 @@ class LostCounterTests:
     def test_a_step_without_an_answer_may_have_been_made(
         self, ask: Registry, unanswered: Counter, name: str
     ) -> None:
-        """Once; and its numbers are nobody's."""
         assert isinstance(ask.of(unanswered).advance(name, 0, 10), Maybe)
         assert _last(ask, name, 0) == 11
 

@@ -42,7 +42,6 @@ class Will(NamedTuple):
     work: Callable[[Store], object]  # it must pickle
 
     def live(self, make: Callable[[], Store], places: frozenset[str], last: int) -> int:
-        """Do it, and return how many steps that took; die before the ``last``."""
         taken, counting = 0, False
 
         def step(_: FrameType, event: str, __: object) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from datetime import datetime, timezone
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from putifabsent.backends import base
 from putifabsent.shim import requests
 
+_WRITES = (requests.Create, requests.Complete, requests.Delete, requests.Put, requests.Publish)
 LOST = ConnectionError("the answer was lost")  # one for all: outcomes must compare equal where they are
 
 # No name of anybody's begins like this.
@@ -24,7 +25,7 @@ class Thing(NamedTuple):
     data: bytes
 
 
-class _Landing(NamedTuple):
+class Landing(NamedTuple):
     """The second half of a copy."""
 
     name: str
@@ -61,7 +62,8 @@ class ImaginedStore:
     def apply(self, state: Things, request: Any) -> tuple[Things, Any]:
         """Return the state after a request, and its outcome."""
         things = dict(state)
-        outcome = self._does[type(request)](self, things, request)
+        # Each has its method below, which is called after its kind.
+        outcome = getattr(self, f"_{requests.kind_of(type(request).__name__)}")(things, request)
         return frozenset(things.items()), outcome
 
     def unanswered(self, request: Any) -> Any:
@@ -72,16 +74,16 @@ class ImaginedStore:
 
     def changes(self, request: Any) -> bool:
         """Whether it writes."""
-        return isinstance(request, self._writes)
+        return isinstance(request, _WRITES)
 
     def begun(self, state: Things, request: Any) -> Hashable | None:
         """Return what is left of a copy that has read its source."""
         if not (self.slow_copies and isinstance(request, requests.Publish)):
             return None
         source = dict(state).get(request.source)
-        return None if source is None else _Landing(request.name, source)
+        return None if source is None else Landing(request.name, source)
 
-    def _land(self, things: dict[str, Thing], request: _Landing) -> Any:
+    def _landing(self, things: dict[str, Thing], request: Landing) -> Any:
         things[request.name] = request.thing
         return base.Written(request.thing.token)
 
@@ -143,7 +145,7 @@ class ImaginedStore:
     def _listed(self, things: dict[str, Thing], names: Iterable[str]) -> base.Listed:
         return base.Listed(tuple(base.Entry(name, _THEN, things[name].token) for name in sorted(names)))
 
-    def _time(self, _: dict[str, Thing], __: requests.StoreTime) -> None:
+    def _store_time(self, _: dict[str, Thing], __: requests.StoreTime) -> None:
         """It has no clock."""
 
     def _delete(self, things: dict[str, Thing], request: requests.Delete) -> Any:
@@ -151,20 +153,3 @@ class ImaginedStore:
         if thing is not None and (not self.versions or request.version in (None, thing.token)):
             del things[request.name]
         return base.Deleted()
-
-    _writes = (requests.Create, requests.Complete, requests.Delete, requests.Put, requests.Publish)
-    _does: ClassVar[dict[type, Callable[[Any, dict[str, Thing], Any], Any]]] = {
-        requests.Create: _create,
-        requests.Put: _put,
-        requests.Publish: _publish,
-        _Landing: _land,
-        requests.Stage: _stage,
-        requests.Complete: _complete,
-        requests.Discard: _discard,
-        requests.Head: _head,
-        requests.Get: _get,
-        requests.List: _list,
-        requests.Walk: _walk,
-        requests.Delete: _delete,
-        requests.StoreTime: _time,
-    }

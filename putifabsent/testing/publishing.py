@@ -48,7 +48,6 @@ class PublishTests:
     def test_what_is_put_is_there_with_its_creation(
         self, ask: Ask, around: Around, folder: str, body: bytes
     ) -> None:
-        """Its bytes and size, the token and the writer."""
         name, creation = _own(folder)
         outcome = ask(Put(name, InMemory(body), creation))
         assert isinstance(outcome, Written)
@@ -59,7 +58,6 @@ class PublishTests:
         assert outcome.version in (None, holder.version)
 
     def test_a_put_overwrites(self, ask: Ask, around: Around, folder: str) -> None:
-        """What was created, what was put, what others have written."""
         for number, request in enumerate((Create, Put, None)):
             name, first = _own(folder, f"{number}")
             if request is None:
@@ -84,7 +82,6 @@ class PublishTests:
     def test_a_put_beside_the_names_needs_no_state_folder(
         self, ask: Ask, around: Around, folder: str
     ) -> None:
-        """And leaves none behind that lists anything."""
         name, creation = f"{folder}/name~1~salt", creation_of(f"{folder}/name")
         assert isinstance(ask(Put(name, InMemory(b"x"), creation)), Written)
         assert around.read(name) == b"x"
@@ -99,7 +96,6 @@ class PublishTests:
             assert {entry.name for entry in ask(List(_state(folder))).entries} == names
 
     def test_a_large_body_is_put_whole(self, ask: Ask, around: Around, folder: str) -> None:
-        """Whether it goes in one request or in parts."""
         for size in {self.large, min(self.large, ask.store.largest_put + 1)}:
             body = random.Random(size).randbytes(size)  # noqa: S311 - no secret
             name, creation = _put(ask, folder, body, f"{size}")
@@ -190,7 +186,6 @@ class PublishTests:
         assert ask(Get(name)).data == b"x"
 
     def test_a_large_body_is_published_whole(self, ask: Ask, around: Around, folder: str) -> None:
-        """However it was put."""
         for size in {self.large, min(self.large, ask.store.largest_put + 1)}:
             body, name = random.Random(size).randbytes(size), f"{folder}/{size}"  # noqa: S311 - no secret
             source, creation = _put(ask, folder, body, f"{size}")
@@ -249,11 +244,9 @@ class ConditionalCopyTests:
     """
 
     def test_it_says_that_it_copies(self, ask: Ask) -> None:
-        """By its type."""
         assert isinstance(ask.store, ConditionalCopy)
 
     def test_a_copied_name_is_its_own_creation(self, ask: Ask, around: Around, folder: str) -> None:
-        """The bytes of the source, the token of the copy."""
         name, source = f"{folder}/name", f"{folder}/source"
         around.write(source, b"bytes")
         creation = creation_of(name)
@@ -262,7 +255,6 @@ class ConditionalCopyTests:
         assert held(ask, name).token == creation.token
 
     def test_a_copy_to_a_taken_name_writes_nothing(self, ask: Ask, around: Around, folder: str) -> None:
-        """Its holder stays."""
         name, source = f"{folder}/name", f"{folder}/source"
         around.write(source, b"bytes")
         first = created(ask, name, b"the first")
@@ -271,7 +263,6 @@ class ConditionalCopyTests:
         assert held(ask, name).token == first.token
 
     def test_an_absent_source_creates_nothing(self, ask: Ask, around: Around, folder: str) -> None:
-        """It is refused as "not found"."""
         name = f"{folder}/name"
         outcome = ask(Copy(f"{folder}/source", name, creation_of(name)))
         assert isinstance(outcome, Refused)
@@ -279,7 +270,6 @@ class ConditionalCopyTests:
         assert around.read(name) is None
 
     def test_of_many_threads_one_copies_to_each_name(self, ask: Ask, around: Around, folder: str) -> None:
-        """32 of them, released together at each name."""
         names = [f"{folder}/{number}" for number in range(5)]
 
         def copying(name: str, body: bytes) -> Callable[[], None]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from putifabsent.backends.base import (
     STATE_FOLDER,
@@ -37,8 +37,6 @@ from putifabsent.shim.requests import Complete, Create, Discard, Request, Stage,
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-
-StoreOperation: TypeAlias = Literal["create", "complete", "mixed"]
 
 Attempt: TypeAlias = Callable[[], None]
 """The step that decides: it returns for a win, and raises FileExistsError for a loss."""
@@ -117,15 +115,13 @@ def race(
 
     Nothing is raised for a store that has two winners: what is returned says so.
     """
-    names = tuple(names)
+    job = _Job(make, tuple(names), threads, size, seconds)
     began = time.monotonic()
     failures: list[str] = []
     if processes:
-        places = [_Place(number * threads, threads, size) for number in range(processes)]
-        outcomes = _in_processes(make, names, places, seconds, failures)
+        outcomes = _in_processes(job, processes, failures)
     else:
-        gate = threading.Barrier(threads)
-        outcomes = _write(make, names, _Place(0, threads, size), gate, began + seconds)
+        outcomes = _write(job, 0, threading.Barrier(threads), began + seconds)
     winners: defaultdict[str, list[int]] = defaultdict(list)
     errors: defaultdict[str, list[str]] = defaultdict(list)
     losers: defaultdict[str, int] = defaultdict(int)
@@ -137,7 +133,7 @@ def race(
         else:
             losers[name] += 1
     return Race(
-        tuple(Raced(name, tuple(winners[name]), losers[name], tuple(errors[name])) for name in names),
+        tuple(Raced(name, tuple(winners[name]), losers[name], tuple(errors[name])) for name in job.names),
         max(processes, 1) * threads,
         size,
         time.monotonic() - began,
@@ -159,12 +155,14 @@ class _Outcome(NamedTuple):
     error: str | None
 
 
-class _Place(NamedTuple):
-    """Where a process stands among the writers."""
+class _Job(NamedTuple):
+    """What each process of a race does."""
 
-    first: int
+    make: Callable[[], Any]
+    names: tuple[str, ...]
     threads: int
     size: int
+    seconds: float
 
 
 def _contender(made: Any) -> Contender:
@@ -174,24 +172,22 @@ def _contender(made: Any) -> Contender:
     return contender
 
 
-def _write(
-    make: Callable[[], Any], names: Sequence[str], place: _Place, gate: threading.Barrier, ends: float
-) -> list[_Outcome]:
-    contender = _contender(make())
+def _write(job: _Job, first: int, gate: threading.Barrier, ends: float) -> list[_Outcome]:
+    """Have this process's writers create the names; the ``first`` is the number of the first of them."""
+    contender = _contender(job.make())
     outcomes: list[_Outcome] = []
 
     def write(writer: int) -> None:
         try:
-            for name in names:
-                attempt = _prepared(contender, name, body_of(name, writer, place.size))
+            for name in job.names:
+                attempt = _prepared(contender, name, body_of(name, writer, job.size))
                 gate.wait(max(ends - time.monotonic(), 0.001))
                 outcomes.append(_Outcome(name, writer, _answer(attempt)))
         except threading.BrokenBarrierError:
             return  # somebody's time is over: the rest is unanswered
 
     writers = [
-        threading.Thread(target=write, args=(place.first + number,), daemon=True)
-        for number in range(place.threads)
+        threading.Thread(target=write, args=(first + number,), daemon=True) for number in range(job.threads)
     ]
     for thread in writers:
         thread.start()
@@ -221,18 +217,12 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def _in_processes(
-    make: Callable[[], Any],
-    names: Sequence[str],
-    places: Sequence[_Place],
-    seconds: float,
-    failures: list[str],
-) -> list[_Outcome]:
+def _in_processes(job: _Job, processes: int, failures: list[str]) -> list[_Outcome]:
     context = multiprocessing.get_context("spawn")
-    ends = time.monotonic() + seconds
-    pipes = [context.Pipe(duplex=False) for _ in places]
+    ends = time.monotonic() + job.seconds
+    pipes = [context.Pipe(duplex=False) for _ in range(processes)]
     ends_to_write = [writing for _, writing in pipes]
-    nursery = context.Process(target=_fork_writers, args=(make, names, places, seconds, ends_to_write))
+    nursery = context.Process(target=_fork_writers, args=(job, ends_to_write))
     outcomes: list[_Outcome] = []
     nursery.start()
     try:
@@ -266,41 +256,27 @@ def _received(reading: Connection, seconds: float) -> list[_Outcome] | str:
     return answer
 
 
-def _fork_writers(
-    make: Callable[[], Any],
-    names: Sequence[str],
-    places: Sequence[_Place],
-    seconds: float,
-    writing: Sequence[Connection],
-) -> None:
+def _fork_writers(job: _Job, writing: Sequence[Connection]) -> None:
     """Fork the processes of a race from one that has imported what they need, and used none of it."""
     os.setpgid(0, 0)
-    gate = multiprocessing.get_context("fork").Barrier(len(places))
-    for number, place in enumerate(places):
+    gate = multiprocessing.get_context("fork").Barrier(len(writing))
+    for number, own in enumerate(writing):
         if os.fork() == 0:
-            for other in {*writing} - {writing[number]}:
+            for other in {*writing} - {own}:
                 other.close()
-            _take_part(make, names, place, gate, seconds, writing[number])
+            _take_part(job, number * job.threads, gate, own)
             os._exit(0)
-        writing[number].close()
-    for _ in places:
+        own.close()
+    for _ in writing:
         os.wait()
 
 
-def _take_part(
-    make: Callable[[], Any],
-    names: Sequence[str],
-    place: _Place,
-    processes: Any,
-    seconds: float,
-    writing: Connection,
-) -> None:
+def _take_part(job: _Job, first: int, processes: Any, writing: Connection) -> None:
     """Be one process of a race: its threads gather, then it waits for the other processes."""
-    signal.alarm(math.ceil(seconds) + _GRACE)
-    ends = time.monotonic() + seconds
-    gather = threading.Barrier(place.threads, action=partial(processes.wait, seconds))
+    signal.alarm(math.ceil(job.seconds) + _GRACE)
+    gather = threading.Barrier(job.threads, action=partial(processes.wait, job.seconds))
     try:
-        answer: list[_Outcome] | str = _write(make, names, place, gather, ends)
+        answer: list[_Outcome] | str = _write(job, first, gather, time.monotonic() + job.seconds)
     except Exception as error:  # noqa: BLE001 - the race says why this process could not take part
         processes.abort()
         answer = f"{type(error).__name__}: {error}"
@@ -316,16 +292,14 @@ def creation_of(name: str, **extra: Any) -> Creation:
     return Creation(str(uuid.uuid4()), str(uuid.uuid4()), f"{name.rpartition('/')[0]}/{STATE_FOLDER}", extra)
 
 
-def through_requests(ask: Ask, operation: StoreOperation = "create") -> Contender:
+def through_requests(ask: Ask, *, mixed: bool = False) -> Contender:
     """Return a contender that asks a store itself, with no protocol above it.
 
-    What decides is one create, the completion of a staged upload, or by turns one and the other.
+    What decides is a create; if ``mixed``, that and the completion of a staged upload by turns.
     """
-    if operation == "mixed":
-        turns = cycle((_creates, _completes))
-        # `next` on a cycle is one step, whatever threads there are.
-        return lambda name, data: next(turns)(ask, name, data)
-    return partial({"create": _creates, "complete": _completes}[operation], ask)
+    turns = cycle((_creates, _completes) if mixed else (_creates,))
+    # `next` on a cycle is one step, whatever threads there are.
+    return lambda name, data: next(turns)(ask, name, data)
 
 
 def _creates(ask: Ask, name: str, data: bytes) -> Attempt:

@@ -107,19 +107,16 @@ class StoreTests:
 
     @pytest.fixture
     def ask(self, store: Store, colour: Literal["sync", "async"]) -> Ask:
-        """Return what performs a request on the store."""
         return Ask(store, colour)
 
     # --- creating
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
     def test_a_created_name_holds_its_bytes(self, ask: Ask, around: Around, name: str, body: bytes) -> None:
-        """And only then, and only those."""
         assert isinstance(ask(Create(name, InMemory(body), creation_of(name))), Created)
         assert around.read(name) == body
 
     def test_a_creation_is_kept_with_its_name(self, ask: Ask, name: str) -> None:
-        """Token and writer, size and time."""
         creation = creation_of(name)
         outcome = ask(Create(name, InMemory(b"12345"), creation))
         holder = held(ask, name)
@@ -191,7 +188,6 @@ class StoreTests:
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
     def test_get_returns_what_is_there(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
-        """Whoever wrote it."""
         around.write(f"{folder}/name", body)
         assert ask(Get(f"{folder}/name")) == Got(body)
 
@@ -240,7 +236,6 @@ class StoreTests:
     # --- deleting
 
     def test_a_deleted_name_is_free_again(self, ask: Ask, around: Around, name: str) -> None:
-        """For anybody."""
         created(ask, name, b"the first")
         assert ask(Delete(name)) == Deleted()
         assert ask(Head(name)) == Absent()
@@ -280,7 +275,6 @@ class StoreTests:
         assert (holder.token, holder.writer, holder.size) == (creation.token, creation.writer, len(body))
 
     def test_a_large_body_is_created_whole(self, ask: Ask, around: Around, folder: str) -> None:
-        """Of several parts, in their order."""
         name, body = f"{folder}/name", random.Random(0).randbytes(self.large)  # noqa: S311 - no secret
         assert isinstance(ask(Complete(staged(ask, name, body))), Created)
         assert around.read(name) == body
@@ -299,7 +293,6 @@ class StoreTests:
         assert around.read(name) == b"the second"
 
     def test_a_discarded_upload_cannot_be_completed(self, ask: Ask, around: Around, name: str) -> None:
-        """Discarding twice is harmless."""
         upload = staged(ask, name, b"staged")
         ask(Discard(upload))
         ask(Discard(upload))
@@ -327,7 +320,6 @@ class StoreTests:
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
     def test_a_copy_is_staged_whole(self, ask: Ask, around: Around, folder: str, body: bytes) -> None:
-        """With the token of its own creation; the source stays."""
         name, source = f"{folder}/name", f"{folder}/source"
         created(ask, source, body)
         seen, creation = held(ask, source), creation_of(name)
@@ -339,7 +331,6 @@ class StoreTests:
         assert (held(ask, name).token, held(ask, source).token) == (creation.token, seen.token)
 
     def test_an_absent_source_is_absent(self, ask: Ask, folder: str) -> None:
-        """Nothing is staged for it."""
         name, source = f"{folder}/name", f"{folder}/source"
         assert ask(StageCopy(source, 5, None, name, creation_of(name))) == Absent()
 
@@ -365,7 +356,7 @@ class StoreTests:
     def test_of_many_threads_one_creates_each_name(self, ask: Ask, around: Around, folder: str) -> None:
         """32 of them, released together at each name; half of them complete uploads."""
         names = [f"{folder}/{number}" for number in range(5)]
-        done = race(partial(through_requests, ask, "mixed"), names, threads=32)
+        done = race(partial(through_requests, ask, mixed=True), names, threads=32)
         assert done.problems(around.read) == []
         assert done.errors == ()
 
@@ -455,7 +446,7 @@ class SharedStoreTests(StoreTests):
 
 
 def _mixed(make: Callable[[], Store]) -> Contender:
-    return through_requests(Ask(make(), "sync"), "mixed")
+    return through_requests(Ask(make(), "sync"), mixed=True)
 
 
 # --- behind a network
@@ -518,7 +509,6 @@ class LostAnswerTests:
     def test_reading_without_an_answer_is_to_be_tried_again(
         self, ask: Ask, unanswered: Store, unheard: Store, around: Around, folder: str
     ) -> None:
-        """Never "absent"."""
         around.write(f"{folder}/name", b"x")
         for store in (unanswered, unheard):
             for request in (Head(f"{folder}/name"), Get(f"{folder}/name"), List(folder)):
@@ -527,7 +517,6 @@ class LostAnswerTests:
     def test_a_deletion_without_an_answer_may_have_happened(
         self, ask: Ask, unanswered: Store, unheard: Store, around: Around, name: str
     ) -> None:
-        """Lost on its way, or on the way back."""
         around.write(name, b"x")
         assert isinstance(ask.of(unheard)(Delete(name)), Maybe)
         assert around.read(name) == b"x"
@@ -535,7 +524,6 @@ class LostAnswerTests:
         assert around.read(name) is None
 
     def test_an_unknown_outcome_is_resolved_later(self, store: Store, unanswered: Store, name: str) -> None:
-        """By the token that the error carries."""
         creation = creation_of(name)
         protocol = create(ordinary(name), InMemory(b"mine"), creation, largest_put=store.largest_put)
         with pytest.raises(OutcomeUnknown) as unknown:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from putifabsent.backends.base import Found, Listed
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.slots import Slots, queue_of
-from putifabsent.shim.agreement import look_for_others
+from putifabsent.shim.arbiter_choice import look_for_others
 from putifabsent.shim.formats.hudi_sets import Inserts, Part
 from putifabsent.shim.ledger.book import HalfRemoved, Ledger, by_life, is_marker
 from putifabsent.shim.ledger.facts import Held, State, TurnName

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import NATIVE, leave_record, record_of
+from putifabsent.shim.arbiter_choice import NATIVE, leave_record, record_of
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.formats.hudi_salt import counting, owner_of, recorded
 from putifabsent.shim.ledger.book import HalfRemoved, Ledger, is_marker, record_at

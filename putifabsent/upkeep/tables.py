@@ -11,7 +11,7 @@ from putifabsent.backends.base import STATE_FOLDER, Creation
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.stores import terms_of
-from putifabsent.shim.agreement import NATIVE, Terms, look_for_others
+from putifabsent.shim.arbiter_choice import NATIVE, Terms, look_for_others
 from putifabsent.shim.formats.hudi_ledger import timeline_in
 from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, Native, record_at
 from putifabsent.shim.names import Name, ordinary

@@ -55,7 +55,8 @@ class TestLocalStore(PublishTests, SharedStoreTests):
     steps_in: ClassVar[tuple[str, ...]] = (
         "putifabsent.backends.local",
         "putifabsent.backends.local_files",
-        "putifabsent.backends.whole",
+        "putifabsent.backends.body:stage",
+        "putifabsent.backends.body:complete",
     )
 
     @pytest.fixture

@@ -102,10 +102,10 @@ def _itself(contender: Any) -> Any:
     return contender
 
 
-@pytest.mark.parametrize("operation", ["create", "complete", "mixed"])
-def test_a_store_is_raced_by_each_operation(operation: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_store_is_raced_by_creates_alone_and_by_completions_too(mixed: bool, tmp_path: Path) -> None:
     names = [f"{tmp_path}/{number}" for number in range(3)]
-    done = race(lambda: through_requests(Ask(LocalStore(), "sync"), operation), names, threads=8)
+    done = race(lambda: through_requests(Ask(LocalStore(), "sync"), mixed=mixed), names, threads=8)
     assert done.problems(lambda name: Path(name).read_bytes()) == []
 
 

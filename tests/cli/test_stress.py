@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.lab.stress.rules import Violation
+from putifabsent.lab.stress.results import Violation
 from putifabsent.lab.stress.running import run as running
 from tests.faults.failover import until
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from putifabsent.cli import screen
 from putifabsent.cli.app import app
 from putifabsent.cli.arguments import PROFILE, command_line
-from putifabsent.cli.screen import VERBOSITY, Screen, Verbosity
+from putifabsent.cli.screen import QUIET, VERBOSE, Screen
 from tests.cli.texts import FILE, texts, verbs
 from tests.stub import Fault, FaultStub, Op
 
@@ -39,9 +39,10 @@ client_kwargs = {"region_name"
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    verbosity, profile = VERBOSITY.set(Verbosity.USUAL), PROFILE.set({})
+    quiet, verbose, profile = QUIET.set(False), VERBOSE.set(False), PROFILE.set({})
     yield
-    VERBOSITY.reset(verbosity)
+    QUIET.reset(quiet)
+    VERBOSE.reset(verbose)
     PROFILE.reset(profile)
 
 
@@ -149,7 +150,7 @@ def test_progress_in_a_pipe_is_a_line_now_and_then_with_an_estimate(
 
 def test_quiet_draws_no_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(screen, "_SECONDS", 0)
-    VERBOSITY.set(Verbosity.QUIET)
+    QUIET.set(True)
     with Screen(as_json=False).progress() as draw:
         draw(1, 3, "looking")
     assert not capsys.readouterr().err

@@ -14,9 +14,9 @@ import pytest
 
 import putifabsent
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.local_counter import LocalCounter
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks import NAME, Clock, Counted, TrueTime, clock, instant_of, millis_of
+from putifabsent.clocks.door import LocalCounter
 from putifabsent.errors import ConfigError
 from putifabsent.shim.drive import asleep_too
 from putifabsent.testing.asking import forked

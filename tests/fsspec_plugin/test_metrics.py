@@ -15,9 +15,8 @@ import pytest
 from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe
 from putifabsent.backends.probe import BESIDE, NEEDED
-from putifabsent.fsspec_plugin.telemetry import Instruments
+from putifabsent.fsspec_plugin.telemetry import Counts, Instruments
 from putifabsent.shim import ballot_state, drive
-from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
 from tests.stub import Fault, Op
 

@@ -12,9 +12,8 @@ import pytest
 
 from putifabsent import NameTaken, OutcomeUnknown
 from putifabsent.backends.base import Maybe, Refused
-from putifabsent.fsspec_plugin.telemetry import MANY_ROUNDS
+from putifabsent.fsspec_plugin.telemetry import MANY_ROUNDS, Counts
 from putifabsent.shim import ballot_state, drive
-from putifabsent.shim.counts import Counts
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.fsspec_plugin.telling import BODY, COLOURS, EACH, kind_of, told_by
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.durations import formatted, parse
 from putifabsent.lab.simulate import Cell, Experiment
-from putifabsent.lab.simulate.experiment import read
+from putifabsent.lab.simulate.experiment import formatted, parse_duration, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,13 +60,13 @@ def test_a_cell_counts_what_its_tally_has() -> None:
     ],
 )
 def test_a_span_of_time_is_a_number_and_its_unit(text: str, milliseconds: int) -> None:
-    assert parse(text, "--interval") == milliseconds
+    assert parse_duration(text, "--interval") == milliseconds
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "5 weeks", "1e3s", "5m30s", "0.5ms", "inf s"])
 def test_any_other_span_is_refused_and_named(text: str) -> None:
     with pytest.raises(ConfigError, match="--interval is"):
-        parse(text, "--interval")
+        parse_duration(text, "--interval")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_a_span_is_said_in_the_largest_unit_that_fits(milliseconds: int, text: s
 
 @given(st.integers(0, 10**12))
 def test_what_is_said_is_parsed_to_the_same(milliseconds: int) -> None:
-    assert parse(formatted(milliseconds), "") == milliseconds
+    assert parse_duration(formatted(milliseconds), "") == milliseconds
 
 
 CELLS = [Experiment(2, MINUTE, 3_000, DAY), Experiment(3, 1_000, 0, 5_000)]

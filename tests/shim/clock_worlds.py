@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.counters import Advanced, Counter
-from putifabsent.backends.local_counter import LocalCounter
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Released, TryAgain
+from putifabsent.clocks.door import LocalCounter
 from putifabsent.shim.requests import Pause, Sleep, perform
 
 if TYPE_CHECKING:

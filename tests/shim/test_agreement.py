@@ -9,7 +9,7 @@ import pytest
 
 from putifabsent.backends.base import Absent, Entry, Got, Listed, Maybe, Refused, TryAgain, Written
 from putifabsent.errors import ConfigError
-from putifabsent.shim.agreement import NATIVE, Terms, agree, look_for_others
+from putifabsent.shim.arbiter_choice import NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.requests import Get, List, Put
 from tests.shim.scripted import BUSY, LOST, MINE, NOON, SameBytes, later, play, too_late
 

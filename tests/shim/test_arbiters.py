@@ -8,7 +8,7 @@ import pytest
 
 from putifabsent.backends.probe_cache import Verdict
 from putifabsent.errors import ConfigError, UnsafeStore
-from putifabsent.shim.probe_policy import check, needs_probe, validate
+from putifabsent.shim.arbiter_choice import check, needs_probe, validate
 
 PUT = Verdict("put", safe=True, evidence="24 of 24 names had one winner")
 COMPLETE = Verdict("complete", safe=False, evidence="7 of 8 names had more than one winner")

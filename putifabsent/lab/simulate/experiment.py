@@ -1,16 +1,17 @@
-"""What is simulated, also as a file lists it, or as it was published; and what came of it."""
+"""What is simulated, also as a file or a user says it, or as it was published; and what came of it."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
+from fractions import Fraction
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.durations import formatted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,8 @@ COLUMNS = ("writers", "interval_ms", "jitter_ms", "duration_ms")
 RUNS = 1_000  # of each published cell
 _LONGEST = 10**15  # milliseconds: no timestamp comes near the end of 64 bits
 _MOST = 2**26  # timestamps of one run, all of which are in memory at once: half a gibibyte
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"(-?\d+(?:\.\d+)?) ?(ms|s|m|min|h|d)", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
@@ -192,3 +195,27 @@ def _experiment(where: str, cell: Mapping[str, Any]) -> Experiment:
         return Experiment(*(cell[column] for column in COLUMNS))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
+
+
+def parse_duration(text: str, what: str) -> int:
+    """Return the milliseconds of ``500ms``, ``90s``, ``1m``, ``1.5h`` or ``7d``.
+
+    ``ConfigError``, for anything else and for a part of a millisecond, names ``what`` it is of.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{what} is {text!r}: give a number and its unit, as in 500ms, 90s, 1m, 24h or 7d")
+    number, unit = match.groups()
+    milliseconds = Fraction(number) * _UNITS["m" if unit == "min" else unit]
+    if milliseconds.denominator != 1:
+        raise ConfigError(f"{what} is {text!r}: give whole milliseconds")
+    return int(milliseconds)
+
+
+def formatted(milliseconds: int) -> str:
+    """Return a span of time in the largest unit of which it is a whole number: ``24 h``, ``7 d``."""
+    for unit, size in reversed(_UNITS.items()):
+        # A day is better known as 24 hours.
+        if milliseconds >= size and milliseconds % size == 0 and (unit, milliseconds) != ("d", size):
+            return f"{milliseconds // size} {'min' if unit == 'm' else unit}"
+    return "0 ms"

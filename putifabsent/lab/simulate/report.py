@@ -19,9 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from putifabsent import pages
-from putifabsent.lab import drawing
-from putifabsent.lab.durations import formatted
 from putifabsent.lab.simulate import noise
+from putifabsent.lab.simulate.experiment import formatted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,12 +111,12 @@ def save(charts: Sequence[Chart], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for chart in charts:
         (folder / f"{chart.name}.svg").write_text(svg(chart), encoding="utf-8")
-        drawing.png(partial(_draw, chart), folder / f"{chart.name}.png")
+        pages.png(partial(_draw, chart), folder / f"{chart.name}.png")
 
 
 def svg(chart: Chart) -> str:
     """Return a chart as an SVG element; the same chart gives the same text."""
-    return drawing.svg(partial(_draw, chart), chart.name)
+    return pages.chart(partial(_draw, chart), chart.name)
 
 
 _SERIES: dict[Quantity, tuple[tuple[str, str, str, str, str], ...]] = {

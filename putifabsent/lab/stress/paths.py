@@ -157,12 +157,10 @@ class Boto(Path):
         self._client = boto3.client("s3", **self._place)
 
     def create(self, name: str, data: bytes) -> None:
-        from botocore.exceptions import ClientError
-
         bucket, key = _parted(name)
         try:
             self._client.head_object(Bucket=bucket, Key=key)
-        except ClientError as error:
+        except self._client.exceptions.ClientError as error:
             if _status(error) != 404:  # noqa: PLR2004 - HTTP's own
                 raise
         else:
@@ -189,12 +187,10 @@ class ConditionalBoto(Boto):
     """boto3's client with ``If-None-Match``, which is what its documentation tells to use."""
 
     def create(self, name: str, data: bytes) -> None:
-        from botocore.exceptions import ClientError
-
         bucket, key = _parted(name)
         try:
             self._client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
-        except ClientError as error:
+        except self._client.exceptions.ClientError as error:
             if _status(error) != 412:  # noqa: PLR2004 - HTTP's own
                 raise
             raise FileExistsError(name) from error

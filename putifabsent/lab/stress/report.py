@@ -17,9 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from putifabsent import pages
-from putifabsent.lab import drawing
 from putifabsent.lab.stress import results
-from putifabsent.lab.stress.rules import PROMISES, count
+from putifabsent.lab.stress.results import PROMISES, count
 
 if TYPE_CHECKING:
     from putifabsent.lab.stress.pool import Stress
@@ -30,10 +29,10 @@ _PROMISES = dict(zip(PROMISES, ("#b71c1c", "#ef6c00", "#6a1b9a", "#1565c0", "#55
 
 
 def _svgs(runs: Sequence[Result]) -> Iterator[str]:
-    yield drawing.svg(partial(_breaches, runs), "breaches")
-    yield drawing.svg(partial(_latencies, runs), "latencies")
+    yield pages.chart(partial(_breaches, runs), "breaches")
+    yield pages.chart(partial(_latencies, runs), "latencies")
     for number, result in enumerate(runs):
-        yield drawing.svg(partial(_course, result), f"course{number}")
+        yield pages.chart(partial(_course, result), f"course{number}")
 
 
 def _breaches(runs: Sequence[Result]) -> Figure:

@@ -1,11 +1,20 @@
-"""What comes of a run: its history as a table, its figures, a row for programs and a line for people."""
+"""What comes of a run: its history, which promises it breaks, its figures; for programs and for people.
+
+Nothing is deleted under stress, so a name is a register that is written at most once. Its history is
+linearizable (Herlihy and Wing, "Linearizability", 1990) exactly if there is one content that all reads found,
+somebody offered it, no other creation was acknowledged, nobody who lost offered it, nobody had evidence of it
+before its creation began, and nobody found nothing after somebody had evidence. Reads, losses and
+acknowledgements are evidence. Where a name has an identity beside it (Hudi's instants), a loser need not find
+this very name, nor ever any: its rival holds the instant before it has written a byte.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, fields
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,10 +22,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from putifabsent.lab.stress.journal import Operation
-from putifabsent.lab.stress.rules import PROMISES, Violation, count
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from putifabsent.lab.stress.paths import Contender
+
+PROMISES = {
+    "U": "one creation of a name is acknowledged",
+    "B": "bytes that were readable do not change",
+    "K": "what was acknowledged is kept, and no winner is told that it lost",
+    "T": "a name that is reported as taken was lost to another writer",
+    "L": "one order explains all responses",
+}
+
+_TEXT = files(__package__).joinpath("rules.sql").read_text(encoding="utf-8")
+RULES = {
+    (promise, breach): sql
+    for promise, breach, sql in re.findall(r"(?ms)^-- (\w): (.+?)\n(.+?)(?=^--|\Z)", _TEXT)
+}
+"""The questions, by the letter of the promise that an answer breaks, and what has happened then."""
 
 _TYPES = {"writer": pa.int64(), "begun": pa.int64(), "ended": pa.int64(), "closing": pa.bool_()}
 SCHEMA = pa.schema([(each.name, _TYPES.get(each.name, pa.string())) for each in fields(Operation)])
@@ -28,9 +53,46 @@ _IS_COMMIT = (pc.field("action") == "create") & (pc.field("purpose") == "commit"
 
 def table_of(operations: Iterable[Operation]) -> pa.Table:
     """Return operations as a table, in :data:`SCHEMA`."""
-    columns = list(zip(*map(astuple, operations), strict=True)) or [()] * len(SCHEMA)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    return pa.Table.from_pylist(list(map(asdict, operations)), SCHEMA)
+
+
+class Violation(NamedTuple):
+    """A promise that was broken: the rule's letter and breach, the name, and what is wrong with it."""
+
+    promise: str
+    breach: str
+    name: str
+    detail: str
+
+
+def judge(history: pa.Table) -> list[Violation]:
+    """Return what broke a promise; an empty list is what one hopes for."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("history", history)
+        return _violations(lambda sql: connection.execute(sql).fetchall())
+
+
+def judge_on_spark(history: DataFrame) -> list[Violation]:
+    """Return the same of a history that is a DataFrame."""
+    session = history.sparkSession
+    history.createOrReplaceTempView("history")
+    try:
+        return _violations(lambda sql: map(tuple, session.sql(sql).collect()))
+    finally:
+        session.catalog.dropTempView("history")
+
+
+def _violations(ask: Callable[[str], Iterable[tuple[str, str]]]) -> list[Violation]:
+    return [
+        Violation(*broken, name, detail) for broken, sql in RULES.items() for name, detail in sorted(ask(sql))
+    ]
+
+
+def count(violations: Iterable[Violation]) -> Counter[str]:
+    """Return how often each promise was broken, by its letter."""
+    return Counter(each.promise for each in violations)
 
 
 class Figures(NamedTuple):

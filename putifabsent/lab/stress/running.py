@@ -20,8 +20,7 @@ from putifabsent.lab.lossy_proxy import LossyProxy
 from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, Stress
-from putifabsent.lab.stress.results import Result, figures, table_of
-from putifabsent.lab.stress.rules import Violation, judge
+from putifabsent.lab.stress.results import Result, Violation, figures, judge, table_of
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:

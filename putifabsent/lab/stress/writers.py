@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from putifabsent.errors import Fenced, OutcomeUnknown, unknown_of
 from putifabsent.lab.stress.journal import Journal, Operation, Outcome, Purpose, body, host, offered_in
+from putifabsent.shim.clock import instant_of, millis_of
 from putifabsent.shim.formats import hudi
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Hudi:
 
     def commit(self, writer: Writer) -> bool:
         self._last = max(self._last + self._GRAIN, time.time_ns() // 10**6 // self._GRAIN * self._GRAIN)
-        instant = _instant(self._last)
+        instant = instant_of(self._last)
         action = random.choice(("commit", "deltacommit"))  # noqa: S311
         requested = f"{self._timeline}/{instant}.{action}.requested"
         outcome = writer.create("request", self._folder, requested, f"{self._timeline}/{instant} requested")
@@ -228,23 +228,11 @@ class Hudi:
             for name in writer.listed(self._folder, self._timeline, own)
             if (step := hudi.step_of(f"/{name}")) and step.completion
         )
-        saw = completed[-1] if completed else ("0", "nothing")
-        completion = max(time.time_ns() // 10**6, _millis(saw[0]) + 1)
-        name = f"{self._timeline}/{instant}_{_instant(completion)}.{action}"
+        last, saw = completed[-1] if completed else (instant_of(0), "nothing")
+        completion = max(time.time_ns() // 10**6, millis_of(last) + 1)
+        name = f"{self._timeline}/{instant}_{instant_of(completion)}.{action}"
         identity = f"{self._timeline}/{instant} completed"
-        return name, writer.create("commit", self._folder, name, identity, saw[1])
-
-
-def _instant(millis: int) -> str:
-    when = datetime.fromtimestamp(millis / 1000, timezone.utc)
-    return f"{when:%Y%m%d%H%M%S}{millis % 1000:03d}"
-
-
-def _millis(instant: str) -> int:
-    if len(instant) < len("yyyyMMddHHmmssSSS"):
-        return 0
-    when = datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
-    return round(when.timestamp()) * 1000 + int(instant[14:])
+        return name, writer.create("commit", self._folder, name, identity, saw)
 
 
 WORKLOADS: dict[str, Callable[[str], Workload]] = {"hudi": Hudi, "paimon": Paimon, "delta": Delta}

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from putifabsent.shim.formats.shape import check_shape
+from putifabsent.shim.formats import check_shape
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "iceberg"

@@ -35,7 +35,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from putifabsent.shim.formats.shape import check_shape
+from putifabsent.shim.formats import check_shape
 from putifabsent.shim.names import Enforced, Name, Role, Series, number_by
 
 FORMAT = "paimon"

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from putifabsent.lab.stress.results import table_of
-from putifabsent.lab.stress.rules import PROMISES, RULES, Violation, count, judge
+from putifabsent.lab.stress.results import PROMISES, RULES, Violation, count, judge, table_of
 from putifabsent.testing import linear
 from tests.lab.stress.cases import (
     CASES,

@@ -14,8 +14,7 @@ import pytest
 
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
 from putifabsent.lab.stress.journal import Journal, kept
-from putifabsent.lab.stress.results import figures, table_of
-from putifabsent.lab.stress.rules import judge
+from putifabsent.lab.stress.results import figures, judge, table_of
 from putifabsent.lab.stress.writers import WORKLOADS, Writer
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from putifabsent.lab.stress.journal import Operation, Outcome
-    from putifabsent.lab.stress.rules import Violation
+    from putifabsent.lab.stress.results import Violation
 
 ROUNDS = 10
 NOW = 1_800_000_000_000_000_000

@@ -1,4 +1,4 @@
-"""The suite for any registry of claims: what ``putifabsent.backends.registries`` promises, and in a race."""
+"""The suites for registries of claims, and for locks: what ``putifabsent.backends.registries`` promises."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ import pytest
 
 from putifabsent.backends.registries import (
     Absent,
+    Acquired,
     Claim,
     Claimed,
     ClaimPage,
     Claims,
     Forgotten,
     FoundClaim,
+    Free,
+    Held,
+    Lock,
     Maybe,
     NotAsExpected,
     Refused,
+    Released,
     TryAgain,
 )
 from putifabsent.testing.asking import (
@@ -68,13 +73,11 @@ class ClaimsTests(InBothColours):
 
     @pytest.fixture
     def ask(self, claims: Claims, colour: Literal["sync", "async"]) -> Registry:
-        """Return the registry, in the colour of this run."""
         return Registry(claims, colour)
 
     # --- one identity
 
     def test_an_identity_without_a_claim_is_absent(self, ask: Registry, place: str) -> None:
-        """Neither refused nor "try again"."""
         assert ask.read(f"{place}/name") == Absent()
 
     def test_a_claim_is_kept_as_it_was_written(self, ask: Registry, place: str) -> None:
@@ -118,7 +121,6 @@ class ClaimsTests(InBothColours):
         assert ask.read(name) == FoundClaim(there)
 
     def test_what_is_expected_of_nothing_is_not_there(self, ask: Registry, place: str) -> None:
-        """And is not made."""
         claim = first_claim(place)
         assert ask.write(f"{place}/name", claim, claim) == NotAsExpected(None)
         assert ask.read(f"{place}/name") == Absent()
@@ -152,7 +154,6 @@ class ClaimsTests(InBothColours):
     def test_only_the_claim_that_was_expected_is_forgotten(
         self, ask: Registry, place: str, wrong: Callable[[Claim], Claim | None]
     ) -> None:
-        """Another one stays, and is returned."""
         name = f"{place}/name"
         there = replace(first_claim(name), incarnation=2)
         ask.write(name, there, None)
@@ -181,7 +182,6 @@ class ClaimsTests(InBothColours):
         assert dict(all_pages(ask.list, place)) == kept
 
     def test_no_folder_is_taken_for_another(self, ask: Registry, place: str) -> None:
-        """However odd it is called."""
         kept = {}
         for odd in (odd for odd in self.odd_names if odd not in ("", ".", "..")):
             identity = f"{place}/{odd}/name"
@@ -210,7 +210,6 @@ class ClaimsTests(InBothColours):
 
     @pytest.mark.parametrize("bad", ["a\0b", "\ud800", "a\udcffb"], ids=ascii)
     def test_what_cannot_be_kept_is_refused(self, ask: Registry, place: str, bad: str) -> None:
-        """NUL, and what has no UTF-8 form: never kept as something else."""
         identity = f"{place}/{bad}"
         assert isinstance(ask.write(identity, first_claim(place), None), Refused)
         assert isinstance(ask.read(identity), Refused)
@@ -239,11 +238,9 @@ class ClaimsTests(InBothColours):
         assert dict(all_pages(ask.list, f"{place}/here")) == here
 
     def test_a_folder_without_claims_lists_nothing(self, ask: Registry, place: str) -> None:
-        """It is no error."""
         assert ask.list(f"{place}/nowhere") == ClaimPage(())
 
     def test_each_claim_is_in_one_page_of_a_long_listing(self, claims: Claims, place: str) -> None:
-        """Whatever the pages are."""
         written = {}
         for number in range(self.several_pages):
             written[f"{place}/{number}"] = claim = replace(first_claim(place), key=f"{number:04000}")
@@ -254,7 +251,6 @@ class ClaimsTests(InBothColours):
             assert dict(listed) == written
 
     def test_a_sweep_has_all_that_is_in_a_place_and_below(self, ask: Registry, place: str) -> None:
-        """And nothing beside it."""
         inside = {f"{place}/here/{name}": first_claim(name) for name in ("1", "a/2", "a/b/3", "%")}
         for identity, claim in inside.items():
             ask.write(identity, claim, None)
@@ -271,7 +267,6 @@ class ClaimsTests(InBothColours):
             _one_wins(claims, identity, [first_claim(identity) for _ in range(64)], None)
 
     def test_of_many_successors_one_claims_the_next_incarnation(self, claims: Claims, place: str) -> None:
-        """All of them have seen the same dead one."""
         identity = f"{place}/name"
         dead = replace(first_claim(identity), live=False)
         claims.write(identity, dead, None)
@@ -288,7 +283,6 @@ class ClaimsTests(InBothColours):
             assert claims.read(identity) == FoundClaim(claim)
 
     def test_a_forked_child_can_claim_and_so_can_its_parent(self, ask: Registry, place: str) -> None:
-        """With one registry, which the parent has used before."""
         assert _claims_and_reads(ask, f"{place}/before")
         assert forked(partial(_claims_and_reads, ask, f"{place}/child")) == 0
         assert _claims_and_reads(ask, f"{place}/after")
@@ -299,7 +293,6 @@ class ClaimsTests(InBothColours):
     # --- the registry itself
 
     def test_a_registry_that_is_ready_passes_its_own_check(self, ask: Registry, place: str) -> None:
-        """And is the same as before; the check leaves no claim."""
         known = ask.identity()
         ask.check()
         assert known
@@ -307,7 +300,6 @@ class ClaimsTests(InBothColours):
         assert all_pages(ask.sweep, place) == []
 
     def test_making_it_again_is_harmless(self, claims: Claims, place: str) -> None:
-        """What it holds it goes on holding."""
         claim = first_claim(place)
         claims.write(f"{place}/name", claim, None)
         assert claims.init() is False
@@ -334,7 +326,6 @@ class LostClaimTests:
         assert ask.read(f"{place}/name") == Absent()
 
     def test_a_lost_loss_may_have_been_a_win(self, ask: Registry, unanswered: Claims, place: str) -> None:
-        """And nothing was changed."""
         winner = first_claim(place)
         ask.write(f"{place}/name", winner, None)
         assert isinstance(ask.of(unanswered).write(f"{place}/name", first_claim(place), None), Maybe)
@@ -343,7 +334,6 @@ class LostClaimTests:
     def test_reading_without_an_answer_is_to_be_tried_again(
         self, ask: Registry, unanswered: Claims, unheard: Claims, place: str
     ) -> None:
-        """Never "absent", never "nothing"."""
         for registry in (unanswered, unheard):
             other = ask.of(registry)
             for outcome in (other.read(f"{place}/name"), other.list(place), other.sweep(place)):
@@ -367,3 +357,161 @@ def _claims_and_reads(ask: Registry, identity: str) -> bool:
     written: object = ask.write(identity, claim, None)
     read: object = ask.read(identity)
     return (written, read) == (Claimed(), FoundClaim(claim))
+
+
+# --- locks
+
+_LEASE = 600.0
+_SHORT = 0.05
+# A lease of 50 ms has ended before so many questions are answered, or it never will.
+_QUESTIONS = 200_000
+
+
+class LockTests(InBothColours):
+    """What every lock promises. Subclass it, and give it the fixture ``lock``, perhaps ``key``."""
+
+    @pytest.fixture
+    def key(self) -> str:
+        """Return a key that nobody holds; by default a new one."""
+        return f"test://{uuid.uuid4()}/name"
+
+    @pytest.fixture
+    def ask(self, lock: Lock, colour: Literal["sync", "async"]) -> Registry:
+        return Registry(lock, colour)
+
+    # --- taking it
+
+    def test_a_held_lock_is_not_taken(self, ask: Registry, key: str) -> None:
+        """The answer says who holds it, and for how long at most."""
+        assert ask.acquire(key, "one", _LEASE) == Acquired()
+        assert 0 < _left(ask.acquire(key, "other", _LEASE), "one") <= _LEASE
+
+    def test_a_holder_who_asks_again_finds_itself(self, ask: Registry, key: str) -> None:
+        """So is a lost answer resolved; and the lease is not a new one."""
+        ask.acquire(key, "one", _LEASE)
+        assert _left(ask.acquire(key, "one", 2 * _LEASE), "one") <= _LEASE
+
+    def test_each_key_is_a_lock_of_its_own(self, ask: Registry, key: str) -> None:
+        odd = ("", " ", "~", "{a}", "{a}b", "a b", "caf\u00e9", "cafe\u0301", "\U0001f600", "x" * 5000)
+        for number, name in enumerate(odd):
+            assert ask.acquire(f"{key}{name}", str(number), _LEASE) == Acquired(), repr(name)
+        for number, name in enumerate(odd):
+            assert ask.release(f"{key}{name}", str(number)) == Released(), repr(name)
+
+    @pytest.mark.parametrize("bad", ["a\0b", "\ud800"], ids=ascii)
+    def test_a_key_that_cannot_be_kept_is_refused(self, ask: Registry, key: str, bad: str) -> None:
+        assert isinstance(ask.acquire(f"{key}{bad}", "one", _LEASE), Refused)
+
+    @pytest.mark.parametrize("lease", [0, -1, 0.0001, float("inf"), float("nan")])
+    def test_a_lease_is_some_time(self, ask: Registry, key: str, lease: float) -> None:
+        """What is none is the caller's mistake, and takes no lock."""
+        with pytest.raises(ValueError, match="lease"):
+            ask.acquire(key, "one", lease)
+        assert ask.acquire(key, "other", _LEASE) == Acquired()
+
+    # --- giving it back
+
+    def test_a_released_lock_is_free(self, ask: Registry, key: str) -> None:
+        ask.acquire(key, "one", _LEASE)
+        assert ask.release(key, "one") == Released()
+        assert ask.release(key, "one") == Free()
+        assert ask.acquire(key, "other", _LEASE) == Acquired()
+
+    def test_another_owner_cannot_release_it(self, ask: Registry, key: str) -> None:
+        ask.acquire(key, "one", _LEASE)
+        _left(ask.release(key, "other"), "one")
+        assert isinstance(ask.acquire(key, "third", _LEASE), Held)
+
+    def test_a_lease_ends_by_itself(self, lock: Lock, key: str) -> None:
+        """And whoever overslept it can neither extend nor release what is another's now."""
+        assert lock.acquire(key, "one", _SHORT) == Acquired()
+        assert any(lock.acquire(key, "other", _LEASE) == Acquired() for _ in range(_QUESTIONS))
+        for outcome in (lock.extend(key, "one", _LEASE), lock.release(key, "one")):
+            _left(outcome, "other")
+        assert lock.release(key, "other") == Released()
+
+    # --- keeping it
+
+    def test_a_holder_extends_its_lease(self, ask: Registry, key: str) -> None:
+        ask.acquire(key, "one", _LEASE)
+        assert ask.extend(key, "one", 10 * _LEASE) == Acquired()
+        assert _LEASE < _left(ask.acquire(key, "other", _LEASE), "one") <= 10 * _LEASE
+
+    def test_another_owner_cannot_extend_it(self, ask: Registry, key: str) -> None:
+        ask.acquire(key, "one", _LEASE)
+        _left(ask.extend(key, "other", 10 * _LEASE), "one")
+        assert ask.acquire(key, "third", _LEASE).remaining <= _LEASE
+
+    def test_a_free_lock_is_not_taken_by_extending_it(self, ask: Registry, key: str) -> None:
+        """Its owner has lost it, and must ask again."""
+        assert ask.extend(key, "one", _LEASE) == Free()
+        assert ask.acquire(key, "other", _LEASE) == Acquired()
+
+    # --- racing, and other processes
+
+    def test_of_many_owners_one_goes_first(self, lock: Lock, key: str) -> None:
+        """64 of them, released together; all others get its name."""
+        for number in range(5):
+            name = f"{key}{number}"
+            outcomes = together(64, partial(_acquires, lock, name))
+            winners = [owner for owner, outcome in outcomes if outcome == Acquired()]
+            assert len(winners) == 1, f"{len(winners)} hold {name}"
+            others = [outcome for owner, outcome in outcomes if owner != winners[0]]
+            assert {outcome.by for outcome in others if isinstance(outcome, Held)} == set(winners)
+            assert all(isinstance(outcome, Held) for outcome in others)
+
+    def test_a_forked_child_can_lock_and_so_can_its_parent(self, ask: Registry, key: str) -> None:
+        assert _locks_and_releases(ask, key)
+        assert forked(partial(_locks_and_releases, ask, key)) == 0
+        assert _locks_and_releases(ask, key)
+
+    def test_a_lock_that_can_be_used_passes_its_own_check(self, ask: Registry, lock: Lock) -> None:
+        """Twice: it leaves nothing behind that would hinder the next."""
+        ask.check()
+        ask.check()
+        assert lock.identity()
+
+
+class LostLockTests:
+    """A lost answer is never called a success or a failure; goes with ``LockTests``."""
+
+    def test_a_lock_taken_without_an_answer_may_be_held(
+        self, ask: Registry, unanswered: Lock, key: str
+    ) -> None:
+        assert isinstance(ask.of(unanswered).acquire(key, "one", _LEASE), Maybe)
+        _left(ask.acquire(key, "one", _LEASE), "one")
+
+    def test_a_request_that_never_arrived_may_have_taken_it(
+        self, ask: Registry, unheard: Lock, key: str
+    ) -> None:
+        """Its sender can't tell it from one that did."""
+        assert isinstance(ask.of(unheard).acquire(key, "one", _LEASE), Maybe)
+        assert ask.acquire(key, "other", _LEASE) == Acquired()
+
+    def test_a_release_without_an_answer_may_have_happened(
+        self, ask: Registry, unanswered: Lock, unheard: Lock, key: str
+    ) -> None:
+        ask.acquire(key, "one", _LEASE)
+        assert isinstance(ask.of(unheard).release(key, "one"), Maybe)
+        assert isinstance(ask.acquire(key, "other", _LEASE), Held)
+        assert isinstance(ask.of(unanswered).extend(key, "one", _LEASE), Maybe)
+        assert isinstance(ask.of(unanswered).release(key, "one"), Maybe)
+        assert ask.acquire(key, "other", _LEASE) == Acquired()
+
+
+def _left(held: object, owner: str) -> float:
+    """Return what is left of a lease, which must be this owner's."""
+    assert isinstance(held, Held)
+    assert held.by == owner
+    return held.remaining
+
+
+def _acquires(lock: Lock, key: str, number: int) -> tuple[str, object]:
+    return str(number), answered(lambda: lock.acquire(key, str(number), _LEASE))
+
+
+def _locks_and_releases(ask: Registry, key: str) -> bool:
+    owner = str(uuid.uuid4())
+    took: object = ask.acquire(key, owner, _LEASE)
+    gave: object = ask.release(key, owner)
+    return (took, gave) == (Acquired(), Released())

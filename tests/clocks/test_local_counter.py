@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.backends.counters import Advanced
-from putifabsent.backends.local_counter import LocalCounter, counter_of_process
 from putifabsent.backends.registries import Refused
+from putifabsent.clocks.door import LocalCounter, counter_of_process
 from putifabsent.testing import CounterTests
 from putifabsent.testing.asking import forked
 

@@ -8,8 +8,8 @@ import pytest
 
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Claim
+from putifabsent.fsspec_plugin.telemetry import Counts
 from putifabsent.shim.ballot_state import Accept, End, Prepare, written
-from putifabsent.shim.counts import Counts
 from putifabsent.shim.requests import (
     Both,
     Copy,
