@@ -34,6 +34,8 @@ from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
+    from threading import Semaphore
+
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
@@ -58,10 +60,14 @@ class Taken(NamedTuple):
 
 
 class Remote:
-    """Answers other processes for a filesystem's mount."""
+    """Answers other processes for a filesystem's mount.
 
-    def __init__(self, fs: GuardedFileSystem) -> None:
+    ``waiters`` counts the calls, of all mounts, that may still wait for other writers; None: all may.
+    """
+
+    def __init__(self, fs: GuardedFileSystem, waiters: Semaphore | None = None) -> None:
         self._fs = fs
+        self._waiters = waiters
         self._mount = fs.mount
         self._guard = fs.guard
 
@@ -158,7 +164,7 @@ class Remote:
         if name is not None:
             whence = self._fs._source(source, name)
             try:
-                with self._guard.losers.in_line(name):
+                with self._guard.losers.in_line(name, self._waiters):
                     self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
             except FileNotFoundError:
                 # The same call may have come before, and have taken the source along.
