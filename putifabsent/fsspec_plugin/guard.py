@@ -24,7 +24,7 @@ from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.hudi import Hudi, rules_of
 from putifabsent.fsspec_plugin.ledgers import Ledgers
-from putifabsent.fsspec_plugin.mount import Mount, new_token
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount, new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
@@ -50,8 +50,8 @@ class Guard:
     def __init__(self, mount: Mount, commits: Callable[[], Commits]) -> None:
         self.mount = mount
         self.commits = commits() if mount.options.inspect == "commits" else None
-        # By what speaks for a name, nothing, and what speaks against it; a name may need neither.
-        self._evident: set[tuple[str, ...]] = {("",)}
+        # By what speaks for a name, nothing, and what speaks against it.
+        self._evident: Cache[tuple[str, ...], bool] = Cache(MOST_KNOWN)
         self.ledgers = Ledgers(mount)
         self.slots = Slots()  # watched for as long as the mount is there
         self.losers = Losers(mount, self.slots)
@@ -142,15 +142,14 @@ class Guard:
 
     def with_evidence(self, name: Name) -> Steps[bool]:
         """Say whether what a name wants beside it is there, so that it is its format's."""
-        beside = (*name.evidence, "", *name.unless)
-        if beside in self._evident:
+        if self.is_evident(name):
             return True
         # Who may not see what speaks against a name is not kept from creating it.
         if (yield from self._any(name.unless, PermissionError)):
             return False
         if name.evidence and not (yield from self._any(name.evidence)):
             return False
-        self._evident.add(beside)
+        self._evident.keep(_beside(name), True)
         return True
 
     def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
@@ -169,11 +168,11 @@ class Guard:
             self.rules.forget_below(folder)
         for beside in list(self._evident):
             if any(each.startswith(f"{folder}/") for each in beside):
-                self._evident.discard(beside)
+                self._evident.pop(beside, None)
 
     def is_evident(self, name: Name) -> bool:
         """Whether it is known already that a name is its format's."""
-        return (*name.evidence, "", *name.unless) in self._evident
+        return not name.depends or _beside(name) in self._evident
 
     # Creating
 
@@ -388,6 +387,10 @@ class Guard:
                 raise NotADirectoryError(
                     errno.ENOTDIR, "a file is in the place of its folder", folder
                 ) from error
+
+
+def _beside(name: Name) -> tuple[str, ...]:
+    return (*name.evidence, "", *name.unless)
 
 
 def _judging(source: str, size: int, name: Name) -> Steps[None]:

@@ -29,6 +29,7 @@ from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
 from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, other_layout, was_moved
+from putifabsent.shim.formats.hudi_ledger import FIRST_WITH_LOGS_OF_THEIR_OWN
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
@@ -176,9 +177,7 @@ class Hudi:
 
         ``Fenced``: it is not this session's to remove.
         """
-        folder = name.path.rpartition("/")[0]
-        if self._tables.get(folder) is None:
-            self._tables.pop(folder, None)  # that no table was there permits no deletion
+        yield from self._looking_again(name)
         table = yield from self.table_of(name)
         if table is None:
             return False
@@ -193,6 +192,18 @@ class Hudi:
         yield from self.relying(table.name)
         removed: bool = yield Decide(self._guard.ledgers.using(table.name, deleting), name)
         return removed
+
+    def _looking_again(self, name: Name) -> Steps[None]:
+        """Forget what permits no deletion: that no table was there, or one whose log files were nobody's."""
+        folder, step = name.path.rpartition("/")[0], hudi_ledger.step_in(name)
+        known = self._tables.get(folder)
+        if known is None:
+            self._tables.pop(folder, None)
+        elif step is not None and step.state == "log" and known.version < FIRST_WITH_LOGS_OF_THEIR_OWN:
+            root = str(known.name.table)
+            table = yield from self._table_at(root)
+            self._tables.pop(folder, None)
+            self._tables.keep(root, table)
 
     def loses_instants(self, folder: str) -> bool:
         """Whether a folder has instants in it, and the ledger that knows them elsewhere."""

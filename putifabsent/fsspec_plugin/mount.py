@@ -124,7 +124,7 @@ class Mount:
         self._relies: set[bool] = set()  # for names that are judged, for those that are not
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
         self._looked: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._terms: dict[str, Terms] = {}
+        self._terms: Cache[str, Terms] = Cache(MOST_KNOWN)
         self._copies: bool | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         # A turn may hold on to it when nobody has its filesystem any more.
@@ -422,7 +422,7 @@ class Mount:
 
     def _knowing_terms(self, state: str) -> Steps[None]:
         if self.arbiter is not None:
-            self._terms[state] = yield Ask(partial(stores.terms_of, self.arbiter, state))
+            self._terms.keep(state, (yield Ask(partial(stores.terms_of, self.arbiter, state))))
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
@@ -451,9 +451,9 @@ class Mount:
 
     def agreement(self, name: Name) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""
-        terms = self._terms.get(name.state)
-        if terms is None:
+        if self.arbiter is None:
             return look_for_others(name.state, NATIVE)
+        terms = self._terms.get(name.state) or stores.terms_of(self.arbiter, name.state)
         return agree(name.state, terms, self.looker(name))
 
     def verdicts(self, folder: str) -> dict[str, Verdict]:

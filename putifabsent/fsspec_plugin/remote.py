@@ -34,9 +34,15 @@ from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
+    from threading import Semaphore
+
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
+
+
+_under_way: dict[str, object] = {}
+"""The creations that this process makes for others, by their tokens."""
 
 
 class Admission(NamedTuple):
@@ -58,10 +64,14 @@ class Taken(NamedTuple):
 
 
 class Remote:
-    """Answers other processes for a filesystem's mount."""
+    """Answers other processes for a filesystem's mount.
 
-    def __init__(self, fs: GuardedFileSystem) -> None:
+    ``waiters`` counts the calls, of all mounts, that may still wait for other writers; None: all may.
+    """
+
+    def __init__(self, fs: GuardedFileSystem, waiters: Semaphore | None = None) -> None:
         self._fs = fs
+        self._waiters = waiters
         self._mount = fs.mount
         self._guard = fs.guard
 
@@ -116,20 +126,20 @@ class Remote:
         then, this fails as every creation does. It means nothing where no command of the name's format
         overwrites: by default Hadoop's creates ask for it all.
         """
-        token = _checked(creation_token)
-        name = self._promoted(path)
-        if name is None:
-            return False
-        if name.replaced:
-            if overwrite:
-                check_whole(name, InMemory(value))
-                self._mount.walk(self._guard.relying(name))
-                if self._holds(name.path, value):
-                    return True
-            # Only a commit can come too late for its number, and only a command overwrites.
-            name = name._replace(series=None, replaced=overwrite)
-        self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
-        return True
+        with _alone(path, creation_token) as token:
+            name = self._promoted(path)
+            if name is None:
+                return False
+            if name.replaced:
+                if overwrite:
+                    check_whole(name, InMemory(value))
+                    self._mount.walk(self._guard.relying(name))
+                    if self._holds(name.path, value):
+                        return True
+                # Only a commit can come too late for its number, and only a command overwrites.
+                name = name._replace(series=None, replaced=overwrite)
+            self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
+            return True
 
     def _holds(self, path: str, value: bytes) -> bool:
         """Whether a name has these bytes; if it has others, it is removed."""
@@ -152,32 +162,32 @@ class Remote:
         ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
         ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.
         """
-        token = _checked(creation_token)
-        self._refuse_move(path)
-        name = self._promoted(path)
-        if name is not None:
-            whence = self._fs._source(source, name)
-            try:
-                with self._guard.losers.in_line(name):
-                    self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
-            except FileNotFoundError:
-                # The same call may have come before, and have taken the source along.
-                with suppress(NameTaken):
-                    if self.resolve_as(path, token) is not None:
-                        return True
-                raise
+        with _alone(path, creation_token) as token:
+            self._refuse_move(path)
+            name = self._promoted(path)
+            if name is not None:
+                whence = self._fs._source(source, name)
+                try:
+                    with self._guard.losers.in_line(name, self._waiters):
+                        self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
+                except FileNotFoundError:
+                    # The same call may have come before, and have taken the source along.
+                    with suppress(NameTaken):
+                        if self.resolve_as(path, token) is not None:
+                            return True
+                    raise
+                return True
+            moved = self._guard.explain(source)
+            if not (self._guard.is_judged(moved) or (moved.guarded and self._mount.arbiter is not None)):
+                return False
+            if self._fs.isdir(path):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            if self._fs.exists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            # Not `mv`, to which a name may be a pattern.
+            self._fs.cp_file(source, path)
+            self._fs.rm_file(source)
             return True
-        moved = self._guard.explain(source)
-        if not (self._guard.is_judged(moved) or (moved.guarded and self._mount.arbiter is not None)):
-            return False
-        if self._fs.isdir(path):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if self._fs.exists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        # Not `mv`, to which a name may be a pattern.
-        self._fs.cp_file(source, path)
-        self._fs.rm_file(source)
-        return True
 
     def resolve_as(self, path: str, creation_token: str) -> Holder | None:
         """Answer an unknown outcome later, as ``resolve``; a commit that has won is shown to readers then.
@@ -278,6 +288,21 @@ def _aged(holder: Holder, path: str) -> Protocol[Holder]:
         if isinstance(seen, Found) and seen.holder.token == holder.token:
             holder = replace(holder, created=seen.holder.created)
     return replace(holder, age=(yield from age_of(holder, path)))
+
+
+@contextmanager
+def _alone(path: str, creation_token: str) -> Iterator[str]:
+    """Make a creation; a call that repeats it meanwhile, through a proxy, does nothing: ``OutcomeUnknown``.
+
+    Both would keep the bytes under one key, and the one that fails would remove those of the other.
+    """
+    token, call = _checked(creation_token), object()
+    if _under_way.setdefault(token, call) is not call:
+        raise OutcomeUnknown(path, token, "the same call is under way")
+    try:
+        yield token
+    finally:
+        del _under_way[token]
 
 
 def _turn_called(name: str) -> TurnName:

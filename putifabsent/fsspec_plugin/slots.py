@@ -57,9 +57,6 @@ _MOVES = 8  # so often one who comes takes another place, behind others that hav
 _LONGEST_WAIT = 6
 """Pauses grow up to this attempt's, and stay there. Behind so many others they are as long from the first."""
 
-_WAITERS = 16
-"""So many of a mount's losers wait at once: a service has a number of threads for all that it is asked."""
-
 _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
 
@@ -360,11 +357,13 @@ class Losers:
     def __init__(self, mount: Mount, slots: Slots) -> None:
         self._mount = mount
         self._slots = slots
-        self._waiting = threading.BoundedSemaphore(_WAITERS)
 
     @contextmanager
-    def in_line(self, name: Name) -> Iterator[None]:
-        """What is created inside comes after what those create who have lost before."""
+    def in_line(self, name: Name, waiters: threading.Semaphore | None = None) -> Iterator[None]:
+        """What is created inside comes after what those create who have lost before.
+
+        ``waiters`` counts those who may still wait; None: everybody may.
+        """
         if self._mount.options.tower is False or name.role is not Role.SNAPSHOT or name.series is None:
             yield
             return
@@ -372,12 +371,12 @@ class Losers:
         asker = Asker(queue_of(name.state), self._mount.session, "")
         has_waited = bool(self._ask(self._slots.listed(asker.folder)))
         if has_waited:
-            self._wait(asker, name)
+            self._wait(asker, name, waiters)
         try:
             yield
         except NameTaken:
             if not has_waited:
-                self._wait(asker, name)
+                self._wait(asker, name, waiters)
             raise
         except BaseException:
             self._leave(asker, name)
@@ -387,12 +386,14 @@ class Losers:
     def _leave(self, asker: Asker, name: Name) -> None:
         self._ask(self._slots.leave(asker, self._mount.looker(name)))
 
-    def _wait(self, asker: Asker, name: Name) -> None:
-        if self._waiting.acquire(blocking=False):
-            try:
-                self._ask(self._slots.take(asker, None, self._mount.looker(name)))
-            finally:
-                self._waiting.release()
+    def _wait(self, asker: Asker, name: Name, waiters: threading.Semaphore | None) -> None:
+        if waiters is not None and not waiters.acquire(blocking=False):
+            return
+        try:
+            self._ask(self._slots.take(asker, None, self._mount.looker(name)))
+        finally:
+            if waiters is not None:
+                waiters.release()
 
     def _ask(self, protocol: Protocol[object]) -> object:
         try:

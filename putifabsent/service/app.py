@@ -122,6 +122,8 @@ class Service:
         self._tally = Tally()
         self._clock = None if settings.clock is None else settings.clock.clock()
         self._work = Lane(settings.concurrency, "putifabsent-service")
+        # Whoever they wait for needs a thread, too, and so do the writers of all other tables.
+        self._waiters = threading.Semaphore(settings.concurrency // 2)
         # A sign of life that waits for others' creations may come after its turn was broken.
         self._signs = Lane(_SIGNS_AT_ONCE, "putifabsent-signs")
         self._memory = Memory(_LARGEST_AT_ONCE * settings.largest_body)
@@ -225,7 +227,8 @@ class Service:
 
     def _do(self, kind: Kind, call: Call, body: bytes, caller: Caller) -> Response:
         try:
-            doing = Doing(call, body, self._mounts, caller, self._settings.largest_body, self._clock)
+            most = self._settings.largest_body
+            doing = Doing(call, body, self._mounts, caller, most, self._clock, self._waiters)
             return HTTPStatus.OK, kind.do(doing)
         except Exception as error:  # noqa: BLE001 - every error is an answer
             status, answer = failed(error)

@@ -15,6 +15,7 @@ from putifabsent.service.mounts import Caller, Mounts, Outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from threading import Semaphore
 
     from putifabsent.clocks import Clock
     from putifabsent.fsspec_plugin import GuardedFileSystem
@@ -30,6 +31,7 @@ class Doing:
     caller: Caller
     largest_body: int
     clock: Clock | None
+    waiters: Semaphore  # counts the calls that may still wait for other writers
 
     @cached_property
     def place(self) -> tuple[GuardedFileSystem, str]:
@@ -44,7 +46,7 @@ class Doing:
     @property
     def remote(self) -> Remote:
         """What answers for the filesystem."""
-        return Remote(self.place[0])
+        return Remote(self.place[0], self.waiters)
 
     def in_turn(self) -> AbstractContextManager[None]:
         """Do the rest in the turn that the caller names."""

@@ -146,7 +146,11 @@ class Mounts:
         if {".", ".."}.isdisjoint(address.path.split("/")) and not is_state(address.path):
             for number, (mounted, _) in enumerate(self._mountings):
                 if mounted.holds(address):
-                    return self._filesystem(number, address.account, caller), address.path
+                    fs = self._filesystem(number, address.account, caller)
+                    # Who calls means it literally, and here it is one version of another object.
+                    if fs.mount.paths.is_a_version(address.path):
+                        break
+                    return fs, address.path
         raise Outside(f"{url} is outside what this service answers for")
 
     def is_apart(self, url: str) -> bool:

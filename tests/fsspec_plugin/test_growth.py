@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from putifabsent.backends.registries import Claim, Refused
+from putifabsent.errors import NameTaken
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.state_keys import placed
@@ -183,3 +184,28 @@ def test_of_hudi_s_names_nothing_is_kept_when_their_table_is_removed(ground: Gro
     writer.fs.rm_file(writer.requested("100"))
     writer.fs.rm(root, recursive=True)
     assert kept(ground, writer.fs, root) == {f"{root}/.hoodie/.putifabsent/ledger/-life"}
+
+
+@EACH
+def test_of_however_many_tables_a_mount_remembers_so_many(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("mount", "guard"):
+        monkeypatch.setattr(f"putifabsent.fsspec_plugin.{module}.MOST_KNOWN", 3)
+    fs = ground.mount(skip_instance_cache=True)
+    tables = [ground.name(f"t{number}") for number in range(8)]
+    for number in (1, 2):
+        for table in tables:
+            ground.write(f"{table}/schema/schema-0", b"{}")
+            fs.pipe_file(f"{table}/snapshot/snapshot-{number}", b"{}")
+    for known in (fs.mount._terms, fs.mount._agreed, fs.guard._evident):
+        assert len(known) <= 3
+    with pytest.raises(NameTaken):
+        fs.pipe_file(f"{tables[0]}/snapshot/snapshot-2", b"{}")
+
+
+def test_who_decides_is_known_of_a_table_that_was_forgotten(memory: Ground) -> None:
+    fs = memory.mount(arbiter="ballot", skip_instance_cache=True)
+    fs.pipe_file(memory.log(0), b"{}\n")
+    fs.mount._terms.clear()
+    fs.mount.run(fs.mount.agreement(fs.guard.explain(memory.log(0))))

@@ -233,6 +233,22 @@ def test_log_files_below_version_8_share_their_base_file_s_instant(
         b.fs.pipe_file(b.log_of("100"), b"")
 
 
+def test_a_table_that_was_upgraded_while_a_session_idled_keeps_the_log_files_of_its_commits(
+    memory: Ground,
+) -> None:
+    root = table_in(memory, version=6)
+    a, idle = (Writer(memory.mount(writer_session=session), root) for session in ("a", "idle"))
+    idle.fs.pipe_file(idle.log_of("050"), b"")
+    idle.fs.rm_file(idle.log_of("050"))
+    memory.write(f"{root}/.hoodie/hoodie.properties", b"hoodie.table.version=9\n")
+    a.begins("100")
+    a.fs.pipe_file(a.log_of("100"), b"")
+    a.completes("100")
+    a.plans_rollback("200", of="100")
+    with pytest.raises(Fenced, match="no failed instant"):
+        idle.fs.rm_file(idle.log_of("100"))
+
+
 def test_an_unknown_outcome_of_a_commit_is_resolved_later(a: Writer, b: Writer) -> None:
     name = a.commits("100", BODY)
     with pytest.raises(NameTaken) as taken:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Refused
 from putifabsent.errors import NameTaken
-from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.slots import queue_of
 
@@ -24,8 +23,11 @@ LONG = 600.0
 class Committer:
     """A session of Iceberg's writers, which renames metadata as Hadoop's catalog does."""
 
-    def __init__(self, ground: Ground, session: str, **options: Any) -> None:
+    def __init__(
+        self, ground: Ground, session: str, waiters: threading.Semaphore | None = None, **options: Any
+    ) -> None:
         self.ground = ground
+        self.waiters = waiters
         self.folder = ground.name("db/t/metadata")
         self.fs = ground.mount(writer_session=session, **{"deadline": LONG, **options})
         self.had: list[int] = []
@@ -36,7 +38,8 @@ class Committer:
         self.ground.around.makedirs(self.folder, exist_ok=True)
         self.ground.write(source, b"{}")
         try:
-            Remote(self.fs).rename_as(source, f"{self.folder}/v{number}.metadata.json", str(uuid.uuid4()))
+            name, token = f"{self.folder}/v{number}.metadata.json", str(uuid.uuid4())
+            Remote(self.fs, self.waiters).rename_as(source, name, token)
         except NameTaken:
             return False
         return True
@@ -145,15 +148,16 @@ def test_a_queue_that_may_not_be_written_keeps_nobody_from_hearing(
     assert b.commits(2)
 
 
-def test_no_more_wait_than_leave_threads_for_others(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "_WAITERS", 1)
-    a, b, c = (Committer(memory, session, skip_instance_cache=True) for session in "abc")
+def test_no_more_wait_of_all_sessions_than_leave_threads_for_others(memory: Ground) -> None:
+    waiters = threading.Semaphore(1)
+    a, b, c, d = (Committer(memory, session, waiters) for session in "abcd")
     order: list[str] = []
     assert a.commits(1)
     assert not b.commits(1)
     waits = loses(c, 1, order, "c")
-    assert not c.commits(1)  # another call of the same mount
+    assert not d.commits(1)
     assert order == []
     assert b.commits(2)
     waits.join(60)
     assert order == ["c"]
+    assert waiters.acquire(blocking=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
-from tests.fsspec_plugin.hudi_tables import Writer
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
     from putifabsent.errors import Holder
@@ -233,6 +235,45 @@ def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
     assert Remote(again.fs).release_turn(root, turn)
     assert not Remote(again.fs).release_turn(root, turn)
     assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0).turn not in (None, turn)
+
+
+def test_a_call_that_is_repeated_while_it_runs_takes_nothing_away_from_itself(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy sends it twice; the first is refused for a turn that is over when the second comes."""
+    a = Writer(memory.mount(writer_session="a"), table_in(memory))
+    a.begins(T)
+    turn, mine = str(Remote(a.fs).take_turn(a.root, UUID, thread="main", lease=60.0).turn), token()
+    store, removes, goes_on = a.fs.mount.store, threading.Event(), threading.Event()
+    delete, publish = store.delete, store.publish
+
+    def deleted(name: str, *version: Any) -> Any:
+        if "/bodies/" in name:
+            removes.set()
+            goes_on.wait(60)
+        return delete(name, *version)
+
+    def published(*arguments: Any) -> Any:
+        goes_on.set()
+        first.join(60)
+        return publish(*arguments)
+
+    def create() -> None:
+        with pytest.raises(Fenced):
+            Remote(a.fs).create_as(a.completed(T), b"{}", mine)
+
+    monkeypatch.setattr(store, "delete", deleted)
+    monkeypatch.setattr(store, "publish", published)
+    first = threading.Thread(target=create)
+    first.start()
+    assert removes.wait(60)
+    assert Remote(a.fs).release_turn(a.root, turn)
+    with suppress(OutcomeUnknown):
+        Remote(a.fs).create_as(a.completed(T), b"{}", mine)
+    goes_on.set()
+    first.join(60)
+    assert Remote(a.fs).create_as(a.completed(T), b"{}", mine)
+    assert memory.read(a.completed(T)) == b"{}"
 
 
 def test_a_commit_that_moves_away_is_its_ledgers_business(ground: Ground, root: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -214,3 +215,27 @@ async def test_no_secret_is_logged(caller: Caller, ground: Ground, caplog: pytes
     await Caller(caller.url, caller.http, secret="a wrong one").create(ground.log(), b"")
     await caller.post("admit", data=b"not JSON")
     assert SECRET not in caplog.text
+
+
+async def renames(caller: Caller, ground: Ground, number: int) -> int:
+    """Commit a version of an Iceberg table, as Hadoop's catalog does; return the status."""
+    source = ground.name(f"t/metadata/{uuid.uuid4()}.metadata.json")
+    ground.write(source, b"{}")
+    name = ground.name(f"t/metadata/v{number}.metadata.json")
+    answer = await caller.call("rename", name, source=f"file:{source}", token=str(uuid.uuid4()))
+    return answer.status
+
+
+@pytest.mark.parametrize("more", [{"concurrency": 2}])
+async def test_losers_of_many_sessions_who_wait_leave_threads_for_all_others(
+    caller: Caller, ground: Ground
+) -> None:
+    ground.around.makedirs(ground.name("t/metadata"))
+    sessions = [replace(caller, session=str(uuid.uuid4())) for _ in range(4)]
+    assert await renames(caller, ground, 1) == 200
+    assert await renames(sessions[0], ground, 1) == 409  # it is the next
+    waiting = [asyncio.create_task(renames(each, ground, 1)) for each in sessions[1:]]
+    while len(ground.around.find(ground.name("t/.putifabsent/slots"))) < 2:
+        await caller.counts()
+    assert await asyncio.wait_for(renames(sessions[0], ground, 2), 10) == 200
+    assert await asyncio.gather(*waiting) == [409, 409, 409]

@@ -157,6 +157,15 @@ def test_no_account_of_the_environments_is_taken_for_the_one_that_is_named(
         Mounts([Mounting(prefix="abfss:", options={"account_name": "two", "account_key": "a2V5"})])
 
 
+def test_a_name_that_is_a_version_here_is_refused_for_a_caller_means_it_literally() -> None:
+    mounts = Mounts([Mounting(prefix="s3a:", options={"anon": True}), Mounting(prefix="memory://")])
+    log = "t?versionId=1/_delta_log/00000000000000000000.json"
+    with pytest.raises(Outside):
+        mounts.find(f"s3a://lake/{log}", NOBODY)
+    for name in (f"memory://lake/{log}", "s3a://lake/t?#/_delta_log/00000000000000000000.json"):
+        assert mounts.find(name, NOBODY)[1] == name.partition("://")[2]
+
+
 def test_each_session_has_a_filesystem_of_its_own() -> None:
     mounts = Mounts([Mounting(prefix="memory://")])
     one, again, another = (

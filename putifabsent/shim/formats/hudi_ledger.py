@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 NEWEST = 9
 """The version of the newest tables."""
 
-_FIRST_WITH_LOGS_OF_THEIR_OWN = 8
+FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _PROPERTIES = "hoodie.properties"
 
 
@@ -72,7 +72,7 @@ def rule_for(asker: Asker, *, deletes: bool, version: int = NEWEST) -> Rule | No
     step = step_of(asker.path)
     if step is None or step.action == SAVEPOINT:
         return None
-    if step.state == "log" and version < _FIRST_WITH_LOGS_OF_THEIR_OWN:
+    if step.state == "log" and version < FIRST_WITH_LOGS_OF_THEIR_OWN:
         return None
     chosen = _RULES[step.state][deletes]
     return lambda state: chosen(state, step, asker)

@@ -16,8 +16,6 @@ import org.apache.hadoop.fs.Path;
  */
 final class CatalogTurns {
 
-  private static final String OURS = "fs.putifabsent.";
-
   private static final Configuration SITE = new Configuration();
 
   private final Service service;
@@ -33,7 +31,7 @@ final class CatalogTurns {
     Name name = Name.of(table, SITE);
     Configuration conf = new Configuration(Guard.mounted(name).orElse(SITE));
     for (Map.Entry<String, String> option : options.entrySet()) {
-      if (option.getKey().startsWith(OURS)) {
+      if (option.getKey().startsWith(Settings.OURS)) {
         conf.set(option.getKey(), option.getValue());
       }
     }

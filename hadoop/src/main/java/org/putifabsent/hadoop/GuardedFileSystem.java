@@ -259,7 +259,12 @@ public final class GuardedFileSystem extends FilterFileSystem {
 
   @Override
   public RemoteIterator<LocatedFileStatus> listFiles(Path path, boolean recursive) throws IOException {
-    return fs.listFiles(path, recursive);
+    return Listing.below(path, fs.listFiles(path, recursive));
+  }
+
+  @Override
+  public RemoteIterator<LocatedFileStatus> listLocatedStatus(Path path) throws IOException {
+    return Listing.below(path, fs.listLocatedStatus(path));
   }
 
   @Override

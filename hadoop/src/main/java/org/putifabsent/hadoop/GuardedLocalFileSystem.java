@@ -9,6 +9,7 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
@@ -159,6 +160,11 @@ public final class GuardedLocalFileSystem extends LocalFileSystem {
   @Override
   public RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException {
     return Listing.shown(super.listStatusIterator(path));
+  }
+
+  @Override
+  public RemoteIterator<LocatedFileStatus> listLocatedStatus(Path path) throws IOException {
+    return Listing.below(path, super.listLocatedStatus(path));
   }
 
   @Override

@@ -10,6 +10,7 @@ import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FilterFs;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.MultipartUploaderBuilder;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
@@ -94,5 +95,10 @@ public final class GuardedLocalFs extends FilterFs {
   @Override
   public RemoteIterator<FileStatus> listStatusIterator(Path path) throws IOException {
     return Listing.shown(super.listStatusIterator(path));
+  }
+
+  @Override
+  public RemoteIterator<LocatedFileStatus> listLocatedStatus(Path path) throws IOException {
+    return Listing.below(path, super.listLocatedStatus(path));
   }
 }

@@ -16,8 +16,10 @@ import java.util.regex.Pattern;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FilterFileSystem;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.util.functional.RemoteIterators;
 
 /**
  * A filesystem to copy from: it lists numbered files in ascending order, and not what is kept beside a table.
@@ -95,6 +97,15 @@ final class Listing extends FilterFileSystem {
   /** Shows what a pattern has found, or null: what is kept beside a table only to who names it. */
   static FileStatus[] found(Path pattern, FileStatus[] all) {
     return all == null || pattern.toString().contains(STATE) ? all : shown(all);
+  }
+
+  /** Shows what lies in a folder, or below it, as {@link #found} does. */
+  static RemoteIterator<LocatedFileStatus> below(Path folder, RemoteIterator<LocatedFileStatus> all) {
+    return folder.toString().contains(STATE) ? all : RemoteIterators.filteringRemoteIterator(all, Listing::isOutside);
+  }
+
+  private static boolean isOutside(FileStatus file) {
+    return !(file.getPath().toUri().getPath() + "/").contains("/" + STATE + "/");
   }
 
   /** Puts the numbered files of a listing into ascending order, each folder's series into the places that it has. */

@@ -48,13 +48,13 @@ import java.util.regex.Pattern;
 final class Service {
 
   /** What sends. One that failed is not used again: the network may have forgotten its connections, or it is dead. */
-  private static final AtomicReference<Sender> HTTP = new AtomicReference<>(new Sender(System.nanoTime()));
+  private static final AtomicReference<Sender> HTTP = new AtomicReference<>(new Sender());
   private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
   private static final int ADMITTED = 256;
   private static final long LONGEST_PAUSE_MILLIS = 2000;
 
   /** Networks forget a connection that was idle for four minutes or longer, and say so to nobody. */
-  private static final long LONGEST_USE_NANOS = TimeUnit.MINUTES.toNanos(3);
+  private static final Duration LONGEST_USE = Duration.ofMinutes(3);
 
   /** So long the answer to which names need be asked about is good: a service may be started anew, with other mounts. */
   private static final long LONGEST_KNOWN_NANOS = TimeUnit.MINUTES.toNanos(1);
@@ -62,7 +62,7 @@ final class Service {
   /** What may be sent again is not waited for until the deadline, but for this part of it. */
   private static final int TRIES = 4;
 
-  /** A client, and since when it sends. */
+  /** A client, and how long it has been in use. */
   private static final class Sender {
     final HttpClient client =
         HttpClient.newBuilder()
@@ -71,11 +71,7 @@ final class Service {
             .proxy(HttpClient.Builder.NO_PROXY)
             .build();
 
-    final long since;
-
-    Sender(long since) {
-      this.since = since;
-    }
+    final Elapsed inUse = new Elapsed();
   }
 
   /** A request, but for which service it goes to. */
@@ -282,7 +278,7 @@ final class Service {
   /** Gives a sign of life for a turn; whether it is still held is said later. */
   CompletableFuture<Boolean> beat(Name table, String turn) {
     int number = current.get();
-    HttpClient client = client(System.nanoTime());
+    HttpClient client = client(System.nanoTime(), System.currentTimeMillis());
     return sending(client, request("turns/beat", said(table, turn)).to(address(number)))
         .orTimeout(settings.lease.dividedBy(TRIES).toMillis(), TimeUnit.MILLISECONDS)
         .whenComplete((response, error) -> forget(client, error))
@@ -416,7 +412,7 @@ final class Service {
   /** Sends a request, and waits so long for all of the answer: the client's own time-out ends with its first bytes. */
   private static HttpResponse<String> sent(HttpRequest request, Duration patience)
       throws IOException, InterruptedException {
-    HttpClient client = client(System.nanoTime());
+    HttpClient client = client(System.nanoTime(), System.currentTimeMillis());
     CompletableFuture<HttpResponse<String>> answer = sending(client, request);
     try {
       return answer.get(patience.toMillis(), TimeUnit.MILLISECONDS);
@@ -447,15 +443,15 @@ final class Service {
     // Where nobody listens, nothing is wrong with the client.
     Sender used = HTTP.get();
     if (cause != null && !(cause instanceof ConnectException) && used.client == client) {
-      HTTP.compareAndSet(used, new Sender(System.nanoTime()));
+      HTTP.compareAndSet(used, new Sender());
     }
   }
 
   /** Returns what sends now: a creation is sent once, and must not go where nobody hears it any more. */
-  static HttpClient client(long now) {
+  static HttpClient client(long nanos, long millis) {
     Sender used = HTTP.get();
-    if (now - used.since > LONGEST_USE_NANOS) {
-      HTTP.compareAndSet(used, new Sender(now));
+    if (used.inUse.at(nanos, millis).compareTo(LONGEST_USE) > 0) {
+      HTTP.compareAndSet(used, new Sender());
     }
     return HTTP.get().client;
   }

@@ -436,11 +436,28 @@ public abstract class GuardedNames {
     assertThat(fs.globStatus(path("nowhere"))).isNull();
   }
 
+  @Test
+  public void noListingShowsWhatIsKeptBesideATable() throws Exception {
+    for (String file : List.of("t/data", "t/.putifabsent/record", "t/.hoodie/.putifabsent/ledger/record")) {
+      assertThat(new File(folder, file).getParentFile().mkdirs() || new File(folder, "t").isDirectory()).isTrue();
+      Files.write(new File(folder, file).toPath(), new byte[1]);
+    }
+    FileContext context = context();
+    assertThat(namesOf(fs.listStatus(path("t")))).containsExactlyInAnyOrder("data", ".hoodie");
+    assertThat(namesOf(fs.listStatusIterator(path("t")))).containsExactlyInAnyOrder("data", ".hoodie");
+    assertThat(namesOf(fs.listLocatedStatus(path("t")))).containsExactlyInAnyOrder("data", ".hoodie");
+    assertThat(namesOf(fs.listFiles(path("t"), true))).containsExactly("data");
+    assertThat(namesOf(context.listStatus(path("t")))).containsExactlyInAnyOrder("data", ".hoodie");
+    assertThat(namesOf(context.listLocatedStatus(path("t")))).containsExactlyInAnyOrder("data", ".hoodie");
+    assertThat(namesOf(context.util().listFiles(path("t"), true))).containsExactly("data");
+    assertThat(namesOf(fs.listFiles(path("t/.putifabsent"), true))).containsExactly("record");
+  }
+
   private static List<String> namesOf(FileStatus[] listed) {
     return Arrays.stream(listed).map(each -> each.getPath().getName()).collect(Collectors.toList());
   }
 
-  private static List<String> namesOf(RemoteIterator<FileStatus> listed) throws IOException {
+  private static List<String> namesOf(RemoteIterator<? extends FileStatus> listed) throws IOException {
     List<String> names = new ArrayList<>();
     while (listed.hasNext()) {
       names.add(listed.next().getPath().getName());

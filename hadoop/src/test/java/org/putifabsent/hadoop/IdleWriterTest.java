@@ -42,15 +42,24 @@ public class IdleWriterTest {
     return new Path("file:" + folder + "/" + last);
   }
 
-  /** A rename is often the first call after hours, and is sent once: nobody would know what became of it. */
   @Test(timeout = 60_000)
   public void noCreationGoesOverAConnectionThatTheNetworkMayHaveForgotten() throws IOException {
+    arrives(() -> Service.client(System.nanoTime() + TimeUnit.HOURS.toNanos(1), System.currentTimeMillis()));
+  }
+
+  @Test(timeout = 60_000)
+  public void noCreationGoesOverAConnectionFromBeforeTheMachineSlept() throws IOException {
+    arrives(() -> Service.client(System.nanoTime(), System.currentTimeMillis() + TimeUnit.HOURS.toMillis(1)));
+  }
+
+  /** A rename is often the first call after hours, and is sent once: nobody would know what became of it. */
+  private void arrives(Runnable hours) throws IOException {
     try (ForgetfulNetwork network = new ForgetfulNetwork(service.address)) {
       FileSystem fs = RawNamesTest.guarded(session(network.address));
       create(fs, path("_delta_log/00000000000000000000.json"), "mine");
       create(fs, path("temporary"), "next");
       network.forget();
-      Service.client(System.nanoTime() + TimeUnit.HOURS.toNanos(1));
+      hours.run();
       assertThat(fs.rename(path("temporary"), path("_delta_log/00000000000000000001.json"))).isTrue();
     }
   }
