@@ -74,6 +74,18 @@ def test_a_turn_without_a_beat_is_broken_after_its_lease_on_the_watcher_s_clock(
     assert kinds(run) == ["OPEN", "TURN", "BREAK", "TURN"]
 
 
+def test_a_sign_of_life_is_looked_for_now_and_then_and_before_a_turn_is_broken() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t", lease=16.0)
+    watcher = run.session("B")
+    looks = []
+    for run.time in (0.0, 0.5, 1.0, 1.5, 2.0, 2.6, 15.9, 16.1):
+        run.takes(watcher, "u")
+        looks.append(sum(each.startswith("get beats") for each in run.asked))
+    assert looks == [1, 0, 0, 1, 0, 1, 1, 1]
+    assert kinds(run) == ["OPEN", "TURN", "BREAK", "TURN"]
+
+
 def test_a_beat_begins_the_watch_anew() -> None:
     run = Run(ONE)
     holder, watcher = run.session("A"), run.session("B")
@@ -215,8 +227,8 @@ def test_a_watcher_who_goes_by_the_holder_s_clock_is_found_out() -> None:
     mutant = Mutant(
         "broken by the holder's clock",
         "ledger/turns",
-        "(yield Now(clock)))",
-        "float(shown or 0) + 0 * (yield Now(clock)))",
+        "(yield Now(clock)), looked)",
+        "float(shown or 0) + 0 * (yield Now(clock)), looked)",
         "the test above",
     )
     assert watch_with_an_old_clock(mutant.protocols().take) is not None

@@ -25,8 +25,11 @@ from putifabsent.shim.ledger.records import Break, Record, Release, Turn
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put
 
-_LONGEST_WAIT = 6
+_LONGEST_WAIT = 4
 """Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
+
+_LOOKS_A_LEASE = 16
+"""So often, at most, is a sign of life looked for that is given three times in a lease."""
 
 
 def take(
@@ -158,14 +161,18 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if held is None or turn is None:
         return True
     looked = yield Now(clock)
+    watched = ledger.watched if ledger.watched and ledger.watched.turn == turn else None
+    is_over = watched is not None and looked - watched.since > held.lease
+    if watched is not None and not is_over and looked - watched.looked <= held.lease / _LOOKS_A_LEASE:
+        return False
     got: Got | Absent = yield from read(Get(ledger.beat(turn)))
     shown = None if isinstance(got, Absent) else got.data
-    watched = ledger.watched
-    if watched is None or (watched.turn, watched.beat) != (turn, shown):
+    if watched is None or watched.beat != shown:
         # The clock is read after the first look and before the last: what lies between is no more than that.
-        ledger.watched = Watched(turn, shown, (yield Now(clock)))
+        ledger.watched = Watched(turn, shown, (yield Now(clock)), looked)
         return False
-    if looked - watched.since <= held.lease:
+    ledger.watched = watched._replace(looked=looked)
+    if not is_over:
         return False
     token = f"{creation.token}-{turn.number}"
     record = Break(turn.number, ledger.session, token)

@@ -10,10 +10,13 @@ final class Pauses {
 
   private final long end;
   private final long longestMillis;
-  private long millis = FIRST_MILLIS;
+  private final double growth;
+  private double millis = FIRST_MILLIS;
 
-  Pauses(long nanos, long longestMillis) {
+  /** Each is so many times as long as the last one, up to a longest. */
+  Pauses(long nanos, double growth, long longestMillis) {
     this.end = System.nanoTime() + nanos;
+    this.growth = growth;
     this.longestMillis = longestMillis;
   }
 
@@ -23,9 +26,9 @@ final class Pauses {
     if (left <= 0) {
       return false;
     }
-    long some = ThreadLocalRandom.current().nextLong(millis / 2, millis);
+    long some = (long) ThreadLocalRandom.current().nextDouble(millis / 2, millis);
     Thread.sleep(Math.min(some, TimeUnit.NANOSECONDS.toMillis(left)));
-    millis = Math.min(2 * millis, longestMillis);
+    millis = Math.min(growth * millis, longestMillis);
     return true;
   }
 }

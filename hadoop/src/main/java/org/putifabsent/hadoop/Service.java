@@ -467,7 +467,7 @@ final class Service {
   }
 
   private Pauses pauses() {
-    return new Pauses(settings.deadline.toNanos(), LONGEST_PAUSE_MILLIS);
+    return new Pauses(settings.deadline.toNanos(), 2, LONGEST_PAUSE_MILLIS);
   }
 
   /** Pauses; false: there is no time left, or the thread is wanted elsewhere. */

@@ -22,7 +22,8 @@ final class Turn {
 
   private static final Logger LOG = LoggerFactory.getLogger(Turn.class);
   private static final int BEATS_A_LEASE = 3;
-  // Whoever waits should see soon that it is its turn.
+  // Whoever waits should see soon that it is its turn: a pause is about a fifth of what was waited before.
+  private static final double GROWTH = 1.25;
   private static final long LONGEST_PAUSE_MILLIS = 500;
   private static final int LONGEST_THREAD = 200;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
@@ -126,7 +127,7 @@ final class Turn {
       if (Thread.interrupted()) {
         throw new InterruptedException("interrupted before the turn of " + table + " was taken");
       }
-      Pauses pauses = new Pauses(nanos, LONGEST_PAUSE_MILLIS);
+      Pauses pauses = new Pauses(nanos, GROWTH, LONGEST_PAUSE_MILLIS);
       do {
         waiting.asks();
         known = false;
