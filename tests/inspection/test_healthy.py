@@ -269,6 +269,13 @@ def test_delta_may_give_a_file_a_deletion_vector_more_than_once(place: Place) ->
     assert place.findings() == []
 
 
+def test_writers_of_delta_encode_the_same_path_differently(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.change(0, "p=%C3%A4%7E/a", "p=ä~/b", files=False)  # as delta-rs and as Spark write a partition
+    table.change(1, "c", removed=("p=ä~/a", "p=%C3%A4%7E/b"))
+    assert place.findings() == []
+
+
 def test_a_delta_file_elsewhere_is_not_looked_for(place: Place) -> None:
     table = Delta(place.fs, place.root)
     table.change(0, "s3://other/table/a.parquet", files=False)
