@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.errors import ConfigError
 from putifabsent.inspection.findings import (
     Finding,
     Kind,
@@ -52,13 +53,28 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     findings = [*_versions(timeline, problems), *_unlisted(heads, snapshots)]
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None and snapshots:
-        there = look(timeline.root, (_FOLDER,)).paths
-        tree = _Tree(AvroFiles(timeline.fs), timeline.root, str(metadata["location"]))
+        root = _root(timeline.current(), metadata)
+        there = look(root, (_FOLDER,)).paths
+        tree = _Tree(AvroFiles(timeline.fs), root, str(metadata["location"]))
         parents = {each.id: each.parent for each in snapshots}
         reached = {each for head in heads.values() for each in ancestors(head, parents)}
         findings += tree.table(snapshots, reached, there)
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
+
+
+def _root(current: str, metadata: Mapping[str, Any]) -> str:
+    """Return the root of a table whose metadata lie in ``current``: a copy need not be where they say."""
+    location = plain(str(metadata["location"])).rstrip("/")
+    own = (metadata.get("properties") or {}).get("write.metadata.path") or f"{location}/{_FOLDER}"
+    address, folder = plain(str(own)).rstrip("/"), current.rpartition("/")[0]
+    inside = address.removeprefix(location)
+    if not address.startswith(f"{location}/") or not f"/{folder}".endswith(inside):
+        raise ConfigError(
+            f"the metadata in {folder!r} lie apart from their table, whose location is {location}: where its "
+            "files are now can't be told. Inspect it without them (--no-data)"
+        )
+    return f"/{folder}".removesuffix(inside)[1:]
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:

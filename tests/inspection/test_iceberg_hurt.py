@@ -335,6 +335,33 @@ def test_a_table_of_a_catalog_is_inspected_by_its_metadata(catalog: Any, tmp_pat
         inspect(table.location())
 
 
+@pytest.mark.parametrize("inside", ["meta", "metadata/of/mine"])
+def test_a_catalog_may_keep_metadata_in_another_folder_of_the_table(
+    catalog: Any, tmp_path: Path, inside: str
+) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    with table.transaction() as changing:
+        changing.set_properties(**{"write.metadata.path": f"{table.location()}/{inside}/"})
+    table.append(rows(2))
+    assert inspect(table.metadata_location).findings == []
+    gone, _ = tmp_path.glob("warehouse/**/*.parquet")
+    gone.unlink()
+    (finding,) = inspect(table.metadata_location).findings
+    assert finding.names == (f"file://{gone}",)
+
+
+def test_metadata_apart_from_their_table_tell_nothing_of_its_files(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    with table.transaction() as changing:
+        changing.set_properties(**{"write.metadata.path": f"file://{tmp_path}/apart/metadata"})
+    table.append(rows(2))
+    with pytest.raises(ConfigError, match="lie apart from their table"):
+        inspect(table.metadata_location)
+    assert inspect(table.metadata_location, data=False).findings == []
+
+
 def test_a_data_file_that_a_table_of_a_catalog_lacks_is_found(catalog: Any, tmp_path: Path) -> None:
     table = catalog.create_table("db.t", rows(1).schema)
     table.append(rows(1))
