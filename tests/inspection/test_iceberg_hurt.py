@@ -15,7 +15,7 @@ from putifabsent.inspection import Kind, Severity, inspect, inspect_all
 from putifabsent.inspection import iceberg as rules
 from putifabsent.inspection.findings import Files
 from putifabsent.timeline import IcebergTimeline, read
-from tests.inspection.tables import Iceberg, Remembering
+from tests.inspection.tables import Iceberg, Late, Remembering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,14 @@ def test_what_is_deleted_of_a_file_that_is_not_in_the_snapshot_is_back(place: Pl
     table.version(4, "d", deletes=["x"])
     finding = place.the(Kind.DANGLING_VECTOR)
     assert finding.names == (f"{table.location}/data/del-x", f"{table.location}/data/x")
+
+
+def test_deletes_that_are_rewritten_while_their_file_is_compacted_away_bring_nothing_back(
+    place: Place, table: Iceberg
+) -> None:
+    table.version(4, deletes=["x"], summary={"operation": "replace"})
+    assert place.findings() == []
+    Late(place, "metadata/v4.metadata.json").check()
 
 
 def test_what_can_not_be_read_of_one_snapshot_hides_nothing_of_another(place: Place, table: Iceberg) -> None:
