@@ -194,8 +194,7 @@ class Manifests:
 
     def vectors(self, snapshot: Snapshot) -> dict[str, Vector]:
         """Return the deletion vectors of a snapshot, by their data files."""
-        indices = self.indices_of(snapshot)
-        return {each.file: each for index in indices if not index.elsewhere for each in index.vectors}
+        return {each.file: each for index in self.indices_of(snapshot) for each in index.vectors}
 
     def paths_of(self, snapshot: Snapshot, *kinds: str) -> set[str]:
         """Return the lists of a snapshot, its manifests and its index manifest, by their full names."""

@@ -234,6 +234,17 @@ def test_paimon_may_have_expired_its_oldest_snapshots_and_compacted_files_away(p
     assert place.findings() == []
 
 
+@pytest.mark.parametrize("rows", [[1, 2], [1]])
+def test_paimon_may_have_its_next_index_files_elsewhere(place: Place, rows: list[int]) -> None:
+    table = Paimon(place.fs, place.root)
+    table.commit(1, "a")
+    table.commit(2, upon=["a"], vectors={"v": {"a": [1]}})
+    table.commit(3, upon=["a"], vectors={"s3://other/index/w": {"a": [1, 2]}})
+    table.commit(4, upon=["a"], vectors={"s3://other/index/x": {"a": rows}})
+    fewer = "snapshot 4 brings back rows of a data file that 3 has deleted"
+    assert [each.detail for each in place.findings()] == [fewer] * (len(rows) == 1)
+
+
 def test_a_paimon_table_without_snapshots_is_healthy(place: Place) -> None:
     Paimon(place.fs, place.root)
     assert place.findings() == []
