@@ -70,7 +70,7 @@ def _root(current: str, metadata: Mapping[str, Any]) -> str:
     own = (metadata.get("properties") or {}).get("write.metadata.path") or f"{location}/{_FOLDER}"
     address, folder = plain(str(own)).rstrip("/"), current.rpartition("/")[0]
     inside = address.removeprefix(location)
-    if not address.startswith(f"{location}/") or not f"/{folder}".endswith(inside):
+    if not f"{address}/".startswith(f"{location}/") or not f"/{folder}".endswith(inside):
         raise ConfigError(
             f"the metadata in {folder!r} lie apart from their table, whose location is {location}: where its "
             "files are now can't be told. Inspect it without them (--no-data)"

@@ -343,7 +343,7 @@ def test_a_table_of_a_catalog_is_inspected_by_its_metadata(catalog: Any, tmp_pat
         inspect(table.location())
 
 
-@pytest.mark.parametrize("inside", ["meta", "metadata/of/mine"])
+@pytest.mark.parametrize("inside", ["", "meta", "metadata/of/mine"])
 def test_a_catalog_may_keep_metadata_in_another_folder_of_the_table(
     catalog: Any, tmp_path: Path, inside: str
 ) -> None:
