@@ -21,7 +21,7 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
-from putifabsent.shim.formats.delta import Logical, checksum_of, logical, number_in, path_of, vector_of
+from putifabsent.shim.formats.delta import Logical, checksum_of, is_address, logical, number_in, vector_of
 from putifabsent.timeline.delta import Checkpoint, Proof, checkpoints, files_in, is_staged, parsed, proof_in
 from putifabsent.timeline.files import below, read
 
@@ -239,25 +239,25 @@ class _Play:
         self, commit: Commit, actions: Sequence[Mapping[str, Any]], *, counts: bool
     ) -> Iterator[Finding]:
         """Play a commit; ``counts``: what it adds is not in the checkpoint that was begun with."""
-        removed = [action for each in actions if (action := each.get("remove"))]
-        added = [action for each in actions if (action := each.get("add"))]
-        yield from self._lost(commit, [logical(each) for each in removed])
-        self._removed.update((logical(each), commit.number) for each in removed)
+        removed = [logical(action) for each in actions if (action := each.get("remove"))]
+        added = {logical(action): vector_of(action) for each in actions if (action := each.get("add"))}
+        yield from self._lost(commit, removed)
+        self._removed.update(dict.fromkeys(removed, commit.number))
         for each in added:
-            self._removed.pop(logical(each), None)
+            self._removed.pop(each, None)
         if counts:
             for each in removed:
-                self._files.pop(each["path"], None)
-                self._vectors.pop(each["path"], None)
-            self._files.update((each["path"], commit.number) for each in added)
-            self._vectors.update((each["path"], at) for each in added if (at := vector_of(each)) is not None)
+                self._files.pop(each.path, None)
+                self._vectors.pop(each.path, None)
+            self._files.update((each.path, commit.number) for each in added)
+            self._vectors.update((each.path, at) for each, at in added.items() if at is not None)
         for protocol in (action for each in actions if (action := each.get("protocol"))):
             reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
             self.version = f"protocol {reader}, {writer}"
 
     def wanted(self) -> dict[str, int | None]:
         """Return where the files lie that the table has, from its root, with the commits that added them."""
-        data = {at: by for path, by in self._files.items() if (at := path_of(path)) is not None}
+        data = {path: by for path, by in self._files.items() if not is_address(path)}
         return data | {at: self._files[path] for path, at in self._vectors.items()}
 
     def _lost(self, commit: Commit, removed: Iterable[Logical]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from putifabsent.errors import ConfigError
 from putifabsent.inspection.findings import (
     Finding,
     Kind,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from putifabsent.timeline import IcebergSnapshot, IcebergTimeline, Problems
 
 _FOLDER = "metadata"
+_REPLACE = "replace"
 _NO_SNAPSHOT = -1
 """As old writers say that a table has none yet."""
 
@@ -52,13 +54,28 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     findings = [*_versions(timeline, problems), *_unlisted(heads, snapshots)]
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None and snapshots:
-        there = look(timeline.root, (_FOLDER,)).paths
-        tree = _Tree(AvroFiles(timeline.fs), timeline.root, str(metadata["location"]))
+        root = _root(timeline.current(), metadata)
+        there = look(root, (_FOLDER,)).paths
+        tree = _Tree(AvroFiles(timeline.fs), root, str(metadata["location"]))
         parents = {each.id: each.parent for each in snapshots}
         reached = {each for head in heads.values() for each in ancestors(head, parents)}
         findings += tree.table(snapshots, reached, there)
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
+
+
+def _root(current: str, metadata: Mapping[str, Any]) -> str:
+    """Return the root of a table whose metadata lie in ``current``: a copy need not be where they say."""
+    location = plain(str(metadata["location"])).rstrip("/")
+    own = (metadata.get("properties") or {}).get("write.metadata.path") or f"{location}/{_FOLDER}"
+    address, folder = plain(str(own)).rstrip("/"), current.rpartition("/")[0]
+    inside = address.removeprefix(location)
+    if not f"{address}/".startswith(f"{location}/") or not f"/{folder}".endswith(inside):
+        raise ConfigError(
+            f"the metadata in {folder!r} lie apart from their table, whose location is {location}: where its "
+            "files are now can't be told. Inspect it without them (--no-data)"
+        )
+    return f"/{folder}".removesuffix(inside)[1:]
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
@@ -81,10 +98,9 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     tree = _Tree(files, base.root, str(metadata["location"]))
     try:
         for each in snapshots:
-            own, path = each["snapshot-id"], str(each.get("manifest-list") or "")
-            if own not in known:
-                what = f"snapshot {own} of version {number}"
-                findings += tree.commit(what, own, path, base.absent)
+            if each["snapshot-id"] not in known:
+                what = f"snapshot {each['snapshot-id']} of version {number}"
+                findings += tree.commit(what, each, base.absent)
                 if attempts := _attempts(each, snapshots):
                     findings += tree.again(what, each, attempts)
         return [*findings, *read_errors(files.problems, Kind.DANGLING_REFERENCE)]
@@ -228,8 +244,8 @@ class _Tree:
             inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
             absent = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(absent)
-            moment = str(each.number)
-            findings = [*_dangling(what, absent, moment), *self._vectors(what, each.id, manifests, moment)]
+            at = str(each.number)
+            findings = [*_dangling(what, absent, at), *self._vectors(what, each.content, manifests, at)]
             yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
             self._lives(_of_data(new))
         if current is not None:
@@ -237,11 +253,11 @@ class _Tree:
         yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
 
     def commit(
-        self, what: str, snapshot: int, path: str, absent: Callable[[Mapping[str, str]], list[str]]
+        self, what: str, snapshot: Mapping[str, Any], absent: Callable[[Mapping[str, str]], list[str]]
     ) -> Iterator[Finding]:
         """Return what is wrong with a snapshot of metadata that are not there yet."""
-        manifests = self._manifests(path)
-        own = self._contents([each for each in manifests if each.snapshot == snapshot])
+        manifests = self._manifests(str(snapshot.get("manifest-list") or ""))
+        own = self._contents([each for each in manifests if each.snapshot == snapshot["snapshot-id"]])
         names = [each.path for each in manifests if each not in own]
         names += [each.path for found in own.values() for each in found if each.added]
         yield from self._vectors(what, snapshot, manifests)
@@ -268,10 +284,17 @@ class _Tree:
         return {plain(each.path): each.path for found in own.values() for each in found if each.added}
 
     def _vectors(
-        self, what: str, snapshot: int, manifests: Sequence[Manifest], *moments: str
+        self, what: str, snapshot: Mapping[str, Any], manifests: Sequence[Manifest], *moments: str
     ) -> Iterator[Finding]:
-        """Find what a snapshot deletes of data files that it does not have: it is back in others."""
-        own = self._contents([each for each in manifests if each.deletes and each.snapshot == snapshot])
+        """Find what a snapshot deletes of data files that it does not have: it is back in others.
+
+        Who replaces files deletes nothing anew: a compaction that was faster had read what is written again.
+        """
+        if (snapshot.get("summary") or {}).get("operation") == _REPLACE:
+            return
+        own = self._contents(
+            [each for each in manifests if each.deletes and each.snapshot == snapshot["snapshot-id"]]
+        )
         about = {
             plain(each.about): (each.path, each.about)
             for found in own.values()

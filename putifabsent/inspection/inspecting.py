@@ -83,7 +83,8 @@ def inspect(
     ----------
     url, fs, format, options
         As for :func:`putifabsent.timeline.read`, which has the errors, too. ``ConfigError`` also: ``fs`` is
-        guarded, and lets another arbiter decide than other mounts of the table do.
+        guarded, and lets another arbiter decide than other mounts of the table do; or the ``data`` of an
+        Iceberg table are to be looked at, and its metadata lie apart from it.
     data
         Whether to list the table's data files, and to compare them with what it says of them. Without, only
         what the timeline proves by itself is found.

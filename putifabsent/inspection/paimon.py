@@ -53,7 +53,7 @@ _OWN_FOLDERS = ("snapshot", "schema", "changelog", "branch", "tag", "consumer", 
 def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
     """Return what is wrong with a Paimon table, or a branch; None for ``look``: no manifests are read."""
     problems: Problems = []
-    latest = timeline.latest()  # before the snapshots: what is committed meanwhile is not lost
+    latest = timeline.hint("LATEST")  # before the snapshots: what is committed meanwhile is not lost
     records = list(timeline.records(problems=problems))
     tags = timeline.tags(problems)
     snapshots = [each for each in records if not each.archived]
@@ -132,6 +132,8 @@ def _gaps(
     is_lost = bool(numbers) and latest > max(numbers)
     snapshots = [each.number for each in records if not each.archived]
     first = min(snapshots, default=0)
+    # Below it an expiry has left what it failed to delete: it does not hear of that.
+    earliest = max(first, timeline.hint("EARLIEST"))
     for gap in gaps_in([*numbers, latest + 1] if is_lost else numbers):
         is_old = gap.stop <= first
         kind = "changelog" if is_old else "snapshot"
@@ -147,7 +149,7 @@ def _gaps(
             names,
             f"{what}: {gap.start - 1} {after}",
             # How long changelogs are kept can be changed, and changelogs be done without for a while.
-            severity=Severity.NOTICE if is_old else Severity.DAMAGE,
+            severity=Severity.NOTICE if gap.stop <= earliest else Severity.DAMAGE,
             moments=tuple(map(str, ends)),
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError, Fenced, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.protocols import guarded
-from putifabsent.spark.sets import FILES, SETS, File, Record, State, carrier_of, name_of, number_of
+from putifabsent.spark.sets import FILES, SETS, File, Record, Seen, State, carrier_of, name_of, number_of
 from putifabsent.spark.stores import address_of
 
 if TYPE_CHECKING:
@@ -71,10 +71,20 @@ class Dataset:
             return 0
         return max((number_of(name.rpartition("/")[2]) or 0 for name in listed), default=0)
 
-    def commit(self, offer: Offer, *, seen: str | None = None) -> int | None:
+    @property
+    def seen(self) -> Seen | None:
+        """The newest record, when it was looked for last; None: there was none."""
+        return None if self.newest is None else Seen(self.newest.number, self.newest.offer.token)
+
+    @property
+    def address(self) -> str:
+        """Its guarded address, however it was spelt."""
+        return str(self.fs.unstrip_protocol(self.root))
+
+    def commit(self, offer: Offer, *, seen: Seen | None = None) -> int | None:
         """Commit a set by one create, and return the record's number.
 
-        ``seen`` is the token of the newest record, as an overwrite saw it.
+        ``seen`` is the newest record, as the job saw it that offers the set.
 
         None: this batch of the stream was committed before, and nothing is added. ``NameTaken``, ``Fenced``,
         ``ConfigError``: it was not committed, certainly; its files are removed. ``OutcomeUnknown``: it can't
@@ -90,18 +100,31 @@ class Dataset:
             self.discard(file for file in offer.files if file.path not in committed)
         return number
 
-    def _commit(self, offer: Offer, seen: str | None) -> int | None:
+    def admits(self, offer: Offer, seen: Seen | None) -> bool:
+        """Whether a set may be committed now; results and errors are those of :meth:`State.admits`."""
+        state = self.state()
+        if seen is not None and not self._has(seen):
+            raise Fenced(
+                f"{self._url} was removed, or made again, since this job began, or has loaded it: nothing is "
+                "committed. Run it again"
+            )
+        return state.admits(offer, self._url)
+
+    def _has(self, seen: Seen) -> bool:
+        if seen.number >= self._state.last:
+            return self.seen == seen
+        try:
+            (record,) = self.records(seen.number, seen.number)
+        except FileNotFoundError:
+            return False
+        return record.offer.token == seen.token
+
+    def _commit(self, offer: Offer, seen: Seen | None) -> int | None:
         taken: NameTaken | None = None
         for _ in range(_ROUNDS):
-            state = self.state()
-            if not state.admits(offer, self._url):
+            if not self.admits(offer, seen):
                 return None
-            if offer.replaces and (self.newest is None or self.newest.offer.token != seen):
-                raise Fenced(
-                    f"{self._url} was removed and made again since this overwrite began: nothing is "
-                    "overwritten. Run it again"
-                )
-            record = Record.next(state, offer)
+            record = Record.next(self._state, offer)
             try:
                 self._create(record)
             except NameTaken as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError, Fenced, Holder, NameTaken
 
@@ -58,6 +58,13 @@ class Offer:
     replaces: int | None = None  # the last record that the job saw as it began to overwrite; None: it appends
 
 
+class Seen(NamedTuple):
+    """The newest record of a dataset, as a job saw it."""
+
+    number: int
+    token: str
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the records of a dataset come to."""
@@ -86,7 +93,7 @@ class State:
         elif offer.replaces != self.last:
             raise Fenced(
                 f"{dataset} has had {self.last - offer.replaces} more sets committed since this overwrite "
-                "began, which it has not seen: nothing is overwritten. Run it again"
+                "began, or has loaded it: nothing is overwritten. Load it again, and run it again"
             )
         return True
 

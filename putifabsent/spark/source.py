@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.errors import ConfigError, Fenced
 from putifabsent.spark.data_sources import Place, api, arrow_schema, place_of
 from putifabsent.spark.datasets import Dataset
-from putifabsent.spark.sets import Batch, File, Offer, columns, nullable
+from putifabsent.spark.sets import Batch, File, Offer, Seen, columns, nullable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _OWN = ("path", "set", "storage_options")
 _QUERY = "sql.streaming.queryId"
 _STREAM = "stream"
+_LOADED = "putifabsent: loaded from "
+"""Of a column's metadata: the newest record when it was loaded, by the dataset's address."""
 # PySpark 4.0 gives the rows of a stream one by one.
 _StreamWriter = getattr(api, "DataSourceStreamArrowWriter", api.DataSourceStreamWriter)
 
@@ -54,10 +56,16 @@ class SetSource(api.DataSource):
         from pyspark.sql.types import StructType
 
         place = self._place()
-        schema = _open(place).state().schema
-        if schema is None:
+        dataset = _open(place)
+        schema = dataset.state().schema
+        if schema is None or dataset.seen is None:
             raise FileNotFoundError(errno.ENOENT, "nothing has been committed yet", place.url)
-        return StructType.fromJson(schema)
+        found = StructType.fromJson(schema)
+        for column in found:
+            # Spark reads all that it shuffles before it asks for a writer, which hears from the columns what
+            # was there then.
+            column.metadata = {_LOADED + dataset.address: dataset.seen._asdict()}
+        return found
 
     def reader(self, schema: StructType) -> SetReader:
         """Read all sets that stand."""
@@ -68,15 +76,16 @@ class SetSource(api.DataSource):
         return SetStreamReader(self._place(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> SetWriter:
-        """Commit a set, which with ``overwrite`` takes the place of all before it."""
+        """Commit a set, which with ``overwrite`` takes the place of all that its job has seen."""
         place = self._place()
-        # What can be refused before anything is written is.
         dataset = _open(place)
-        state, newest = dataset.state(), dataset.newest
-        replaces = state.last if overwrite else None
+        dataset.state()
+        seen = (_loaded(schema, dataset) if overwrite else None) or dataset.seen
+        replaces = (seen.number if seen else 0) if overwrite else None
         offer = Offer(str(uuid.uuid4()), "", _plain(schema), (), self.options.get("set"), None, replaces)
-        state.admits(offer, place.url)
-        return SetWriter(place, offer, None if newest is None else newest.offer.token)
+        # What can be refused before anything is written is.
+        dataset.admits(offer, seen)
+        return SetWriter(place, offer, seen)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SetStreamWriter:
         """Commit a set a batch."""
@@ -95,6 +104,12 @@ class SetSource(api.DataSource):
 
 def _open(place: Place) -> Dataset:
     return Dataset(place.url, place.options)
+
+
+def _loaded(schema: StructType, dataset: Dataset) -> Seen | None:
+    """Return the newest record of a dataset when columns were first loaded from it; None: none was."""
+    key = _LOADED + dataset.address
+    return min((Seen(**each.metadata[key]) for each in schema if key in each.metadata), default=None)
 
 
 # --- writing
@@ -137,7 +152,7 @@ def _plain(schema: StructType) -> dict[str, Any]:
 class SetWriter(api.DataSourceArrowWriter):
     """Commits what a job writes as one set."""
 
-    def __init__(self, place: Place, offer: Offer, seen: str | None) -> None:
+    def __init__(self, place: Place, offer: Offer, seen: Seen | None) -> None:
         self._place = place
         self._offer = offer
         self._seen = seen

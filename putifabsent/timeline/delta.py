@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, number_in, vector_of
+from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, logical, number_in, vector_of
 from putifabsent.timeline.files import (
     Problem,
     Problems,
@@ -186,7 +186,7 @@ def is_staged(fs: Any, log: str) -> bool:
 
 
 def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, str | None] | None:
-    """Return the data files that a table had, as the log says their paths; None: it can't be read.
+    """Return the data files that a table had, by their decoded paths; None: it can't be read.
 
     Each comes with where its deletion vector lies, from the table's root; None: not there.
     """
@@ -202,7 +202,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         try:
             for kind, action in _checkpoint_actions(path, written):
                 if kind == "add":
-                    files[action["path"]] = vector_of(action)
+                    files[logical(action).path] = vector_of(action)
                 else:
                     # In this table's own folder, whatever address it says: a copy's is not the original's.
                     last = unquote(action["path"].rpartition("/")[2])

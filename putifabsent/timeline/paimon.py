@@ -107,9 +107,9 @@ class PaimonTimeline(Timeline[Snapshot]):
         found = {name: each for name, each in snapshots.items() if each is not None}
         return dict(sorted(found.items(), key=lambda item: item[1].number))
 
-    def latest(self) -> int:
-        """Return the newest snapshot by its hint; 0: there is none."""
-        written = b"".join(written for _, written in read(self.fs, [below(self.root, "snapshot/LATEST")]))
+    def hint(self, last: str) -> int:
+        """Return which snapshot is ``LATEST``, or ``EARLIEST``, by the hint; 0: there is none."""
+        written = b"".join(written for _, written in read(self.fs, [below(self.root, f"snapshot/{last}")]))
         return int(written) if written.strip().isdigit() else 0
 
     def _numbered(self, kind: str) -> dict[str, int]:
@@ -194,8 +194,7 @@ class Manifests:
 
     def vectors(self, snapshot: Snapshot) -> dict[str, Vector]:
         """Return the deletion vectors of a snapshot, by their data files."""
-        indices = self.indices_of(snapshot)
-        return {each.file: each for index in indices if not index.elsewhere for each in index.vectors}
+        return {each.file: each for index in self.indices_of(snapshot) for each in index.vectors}
 
     def paths_of(self, snapshot: Snapshot, *kinds: str) -> set[str]:
         """Return the lists of a snapshot, its manifests and its index manifest, by their full names."""

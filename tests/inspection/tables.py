@@ -151,6 +151,7 @@ _INDEX = {
             "type": ["null", {"type": "array", "items": ["null", _RANGE]}],
             "default": None,
         },
+        {"name": "_EXTERNAL_PATH", "type": ["null", "string"], "default": None},
     ],
 }
 
@@ -180,8 +181,8 @@ class Paimon(tables.Paimon):
         """Write a snapshot, all that it leads to, and the files that it adds.
 
         ``upon`` is what it was committed upon, which is said once more; None: the manifests of the last one.
-        ``vectors`` are the rows that are deleted of each data file, by the index file that says so. A file
-        ``a:5-7`` is ``a``, with rows of these sequence numbers.
+        ``vectors`` are the rows that are deleted of each data file, by the index file that says so; one with
+        an address lies there. A file ``a:5-7`` is ``a``, with rows of these sequence numbers.
         """
         lists = {
             "baseManifestList": [(0, name) for name in upon or ()],
@@ -214,12 +215,15 @@ class Paimon(tables.Paimon):
             vector = (1581511376).to_bytes(4, "big") + bitmap.serialize()
             ranges.append({"f0": file, "f1": len(written), "f2": len(vector), "_CARDINALITY": len(bitmap)})
             written += len(vector).to_bytes(4, "big") + vector + bytes(4)
-        self.write(f"index/{name}", written)
+        address, _, last = name.rpartition("/")
+        if not address:
+            self.write(f"index/{name}", written)
         return {
             "_KIND": 0,
             "_INDEX_TYPE": "DELETION_VECTORS",
-            "_FILE_NAME": name,
+            "_FILE_NAME": last,
             "_DELETIONS_VECTORS_RANGES": ranges,
+            "_EXTERNAL_PATH": name if address else None,
         }
 
 

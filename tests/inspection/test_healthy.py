@@ -234,6 +234,17 @@ def test_paimon_may_have_expired_its_oldest_snapshots_and_compacted_files_away(p
     assert place.findings() == []
 
 
+@pytest.mark.parametrize("rows", [[1, 2], [1]])
+def test_paimon_may_have_its_next_index_files_elsewhere(place: Place, rows: list[int]) -> None:
+    table = Paimon(place.fs, place.root)
+    table.commit(1, "a")
+    table.commit(2, upon=["a"], vectors={"v": {"a": [1]}})
+    table.commit(3, upon=["a"], vectors={"s3://other/index/w": {"a": [1, 2]}})
+    table.commit(4, upon=["a"], vectors={"s3://other/index/x": {"a": rows}})
+    fewer = "snapshot 4 brings back rows of a data file that 3 has deleted"
+    assert [each.detail for each in place.findings()] == [fewer] * (len(rows) == 1)
+
+
 def test_a_paimon_table_without_snapshots_is_healthy(place: Place) -> None:
     Paimon(place.fs, place.root)
     assert place.findings() == []
@@ -266,6 +277,13 @@ def test_delta_may_give_a_file_a_deletion_vector_more_than_once(place: Place) ->
             {"remove": {"path": "a", **({"deletionVector": before} if number > 1 else {})}},
             {"add": {"path": "a", "deletionVector": after}},
         )
+    assert place.findings() == []
+
+
+def test_writers_of_delta_encode_the_same_path_differently(place: Place) -> None:
+    table = Delta(place.fs, place.root)
+    table.change(0, "p=%C3%A4%7E/a", "p=ä~/b", files=False)  # as delta-rs and as Spark write a partition
+    table.change(1, "c", removed=("p=ä~/a", "p=%C3%A4%7E/b"))
     assert place.findings() == []
 
 

@@ -15,7 +15,7 @@ from putifabsent.inspection import Kind, Severity, inspect, inspect_all
 from putifabsent.inspection import iceberg as rules
 from putifabsent.inspection.findings import Files
 from putifabsent.timeline import IcebergTimeline, read
-from tests.inspection.tables import Iceberg, Remembering
+from tests.inspection.tables import Iceberg, Late, Remembering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,14 @@ def test_what_is_deleted_of_a_file_that_is_not_in_the_snapshot_is_back(place: Pl
     table.version(4, "d", deletes=["x"])
     finding = place.the(Kind.DANGLING_VECTOR)
     assert finding.names == (f"{table.location}/data/del-x", f"{table.location}/data/x")
+
+
+def test_deletes_that_are_rewritten_while_their_file_is_compacted_away_bring_nothing_back(
+    place: Place, table: Iceberg
+) -> None:
+    table.version(4, deletes=["x"], summary={"operation": "replace"})
+    assert place.findings() == []
+    Late(place, "metadata/v4.metadata.json").check()
 
 
 def test_what_can_not_be_read_of_one_snapshot_hides_nothing_of_another(place: Place, table: Iceberg) -> None:
@@ -333,6 +341,33 @@ def test_a_table_of_a_catalog_is_inspected_by_its_metadata(catalog: Any, tmp_pat
     assert report.files == 5
     with pytest.raises(ConfigError, match="if a catalog keeps the table, it knows which"):
         inspect(table.location())
+
+
+@pytest.mark.parametrize("inside", ["", "meta", "metadata/of/mine"])
+def test_a_catalog_may_keep_metadata_in_another_folder_of_the_table(
+    catalog: Any, tmp_path: Path, inside: str
+) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    with table.transaction() as changing:
+        changing.set_properties(**{"write.metadata.path": f"{table.location()}/{inside}/"})
+    table.append(rows(2))
+    assert inspect(table.metadata_location).findings == []
+    gone, _ = tmp_path.glob("warehouse/**/*.parquet")
+    gone.unlink()
+    (finding,) = inspect(table.metadata_location).findings
+    assert finding.names == (f"file://{gone}",)
+
+
+def test_metadata_apart_from_their_table_tell_nothing_of_its_files(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    with table.transaction() as changing:
+        changing.set_properties(**{"write.metadata.path": f"file://{tmp_path}/apart/metadata"})
+    table.append(rows(2))
+    with pytest.raises(ConfigError, match="lie apart from their table"):
+        inspect(table.metadata_location)
+    assert inspect(table.metadata_location, data=False).findings == []
 
 
 def test_a_data_file_that_a_table_of_a_catalog_lacks_is_found(catalog: Any, tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ def test_the_newest_snapshot_that_the_hint_says_is_missed(place: Place, table: P
     assert finding.detail == "snapshot 3 is missing: 2 is there, and LATEST says 3"
 
 
+@pytest.mark.parametrize(("earliest", "severity"), [("3", Severity.DAMAGE), ("4", Severity.NOTICE)])
+def test_a_snapshot_that_an_expiry_has_left_behind_proves_no_gap(
+    place: Place, table: Paimon, earliest: str, severity: Severity
+) -> None:
+    table.write("bucket-0/c")
+    table.commit(4, "d", upon=("a", "b", "c"))
+    table.write("snapshot/EARLIEST", earliest)
+    assert place.the(Kind.GAP).severity is severity
+
+
 def test_a_gap_among_expired_snapshots_proves_no_damage(place: Place, table: Paimon) -> None:
     place.fs.rm_file(f"{place.root}/snapshot/snapshot-1")
     table.commit(4, "d", upon=("a", "b"))

@@ -159,10 +159,27 @@ def test_a_batch_that_is_offered_twice_keeps_its_files(dataset: Dataset, tmp_pat
 
 def test_an_overwrite_removes_no_files(dataset: Dataset) -> None:
     first = written(dataset, 1)
-    dataset.commit(before := append(first))
-    dataset.commit(overwrite(written(dataset, 2), seen=1), seen=before.token)
+    dataset.commit(append(first))
+    assert dataset.state().last == 1
+    dataset.commit(overwrite(written(dataset, 2), seen=1), seen=dataset.seen)
     assert read(dataset) == [2]
     assert [part.to_pylist() for part in dataset.read(first.path, SCHEMA)] == [[{"id": 1}]]
+
+
+@pytest.mark.parametrize("sets", [0, 1, 2])
+def test_what_was_written_to_a_dataset_that_was_removed_is_not_committed(
+    dataset: Dataset, tmp_path: Path, sets: int
+) -> None:
+    dataset.commit(append(written(dataset, 1)))
+    assert read(dataset) == [1]
+    offer, seen = append(written(dataset, 2)), dataset.seen
+    dataset.fs.rm(dataset.root, recursive=True)
+    again = Dataset(str(tmp_path))
+    for number in range(sets):
+        again.commit(append(written(again, number)))
+    with pytest.raises(Fenced, match="was removed, or made again"):
+        Dataset(str(tmp_path)).commit(offer, seen=seen)
+    assert read(again) == list(range(sets))
 
 
 def test_a_long_history_is_not_read(dataset: Dataset, tmp_path: Path) -> None:

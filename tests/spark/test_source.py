@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
 from putifabsent import ConfigError, Fenced
@@ -87,7 +88,8 @@ def test_every_type_is_read_as_it_was_written(spark: SparkSession, path: str) ->
     )
     frame = spark.createDataFrame([row, dict.fromkeys(row)], ddl)
     append(frame, path)
-    assert load(spark, path).schema == frame.schema
+    kinds = [[(each.name, each.dataType) for each in of.schema] for of in (load(spark, path), frame)]
+    assert kinds[0] == kinds[1]
     assert sorted(map(str, load(spark, path).collect())) == sorted(map(str, frame.collect()))
 
 
@@ -175,13 +177,46 @@ def test_an_overwrite_loses_nothing_that_was_committed_since_it_began(spark: Spa
     assert ids(spark, path) == list(range(5))
 
 
+def test_an_overwrite_loses_nothing_that_was_committed_since_it_has_read(
+    spark: SparkSession, path: str, tmp_path: Path
+) -> None:
+    append(spark.range(1), path)
+    reads, goes_on = tmp_path / "reads", tmp_path / "goes_on"
+    for each in (reads, goes_on):
+        os.mkfifo(each)
+
+    def waits(_: int) -> bool:
+        reads.write_text("")  # waits until it is read
+        return not goes_on.read_text()
+
+    overwriting = load(spark, path).where(udf(waits, "boolean")("id")).repartition(2)
+    with ThreadPoolExecutor(1, initializer=register, initargs=(spark,)) as pool:
+        job = pool.submit(overwriting.write.format("putifabsent").mode("overwrite").save, path)
+        reads.read_text()
+        append(spark.range(1, 3), path)
+        goes_on.write_text("")
+        with pytest.raises(PySparkException, match="had 1 more sets committed since this"):
+            job.result()
+    assert ids(spark, path) == [0, 1, 2]
+
+
+def test_columns_of_another_dataset_fence_no_overwrite(path: str) -> None:
+    Dataset(path).commit(offers.append())
+    loaded = SetSource(CaseInsensitiveDict({"path": path})).schema()
+    other = f"{path}-2"
+    for _ in range(2):
+        Dataset(other).commit(offers.append())
+    SetSource(CaseInsensitiveDict({"path": other})).writer(loaded, overwrite=True).commit([])
+    assert Dataset(other).state().replaced == 3
+
+
 def test_an_overwrite_takes_nothing_from_a_dataset_that_was_removed_and_made_again(path: str) -> None:
     Dataset(path).commit(offers.append())
     overwriting = SetSource(CaseInsensitiveDict({"path": path})).writer(IDS, overwrite=True)
     Dataset(path).fs.rm(f"{path}/_sets", recursive=True)
     kept = File("_files/kept", 1, 1)
     Dataset(path).commit(offers.append(kept))
-    with pytest.raises(Fenced, match="was removed and made again since this overwrite began"):
+    with pytest.raises(Fenced, match="was removed, or made again, since this job began"):
         overwriting.commit([])
     assert Dataset(path).state().files == (kept,)
 

@@ -8,6 +8,7 @@ say: whoever writes one again writes the same state. ``_last_checkpoint`` is a p
 a UUID, and which of them counts is decided elsewhere: by a catalog, or by the commit that is made from one.
 
 In the actions of commits a path is relative to the table's root, percent-encoded, or an address of its own.
+Writers differ in which characters they encode: one removes as ``p=ä/a`` what another added as ``p=%C3%A4/a``.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
 class Logical(NamedTuple):
     """A file as a transaction sees it: with another deletion vector it is another."""
 
-    path: str  # as the log says it
+    path: str  # as the log says it, decoded
     vector: str  # what tells its deletion vector from others; empty: it has none
 
 
@@ -98,7 +99,7 @@ def logical(action: Mapping[str, Any]) -> Logical:
     """Return the file that an ``add`` or a ``remove`` is about."""
     vector = action.get("deletionVector") or {}
     parts = (vector.get("storageType"), vector.get("pathOrInlineDv"), vector.get("offset"))
-    return Logical(str(action["path"]), "/".join(map(str, parts)) if vector else "")
+    return Logical(unquote(action["path"]), "/".join(map(str, parts)) if vector else "")
 
 
 def vector_of(action: Mapping[str, Any]) -> str | None:
@@ -122,9 +123,9 @@ def vector_of(action: Mapping[str, Any]) -> str | None:
     return f"{folder}/" * bool(folder) + f"deletion_vector_{uuid}.bin"
 
 
-def path_of(path: str) -> str | None:
-    """Return where a file lies, from the table's root; None: it says an address of its own."""
-    return None if _ABSOLUTE.match(path) else unquote(path)
+def is_address(path: str) -> bool:
+    """Whether a path is an address of its own, and not one from the table's root."""
+    return _ABSOLUTE.match(path) is not None
 
 
 def checkpoint_in(last: str) -> Checkpoint | None:

@@ -152,7 +152,13 @@ class Content(NamedTuple):
     about: str | None  # of a delete file: the one data file that it is for; None: it may be for several
 
 
-_OF_TABLE = {"current-snapshot-id": int, "metadata-log": list, "refs": dict, "snapshots": list}
+_OF_TABLE = {
+    "current-snapshot-id": int,
+    "metadata-log": list,
+    "properties": dict,
+    "refs": dict,
+    "snapshots": list,
+}
 _OF_SNAPSHOT = {"manifest-list": str, "parent-snapshot-id": int, "sequence-number": int, "summary": dict}
 
 
