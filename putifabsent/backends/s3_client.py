@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -68,6 +69,9 @@ _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 
 
 _CONDITIONS = {"IfMatch", "IfNoneMatch"}
+_UNTOLD = {"delete_object", "get_object", "head_object", "put_object"}
+S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
+"""Matches S3's entity tags, those of encrypted objects, too. A web page's have another form."""
 
 
 class Sender:
@@ -124,6 +128,10 @@ class Sender:
             raise ConfigError(f"this botocore knows no {what} of {method}: pip install -U 'putifabsent[s3]'")
         wanted = {key: value for key, value in with_payer.items() if key not in without}
         answer: dict[str, Any] = await send(**wanted)
+        if not _is_from_s3(method, answer):
+            if "Body" in answer:
+                answer["Body"].close()
+            raise ConnectionError(errno.EPROTO, "what answered is not S3, but some proxy's page")
         return answer
 
     async def accepts(self, method: str) -> frozenset[str]:
@@ -131,6 +139,15 @@ class Sender:
         send = getattr(await self.client(), method)
         model = "".join(word.title() for word in send.__name__.split("_"))
         return frozenset(self.fs._kwargs_helper._get_valid_keys(model))
+
+
+def _is_from_s3(method: str, answer: Mapping[str, Any]) -> bool:
+    """Whether a success is S3's own; where nothing else in it would tell, it may be a proxy's page."""
+    meta = answer["ResponseMetadata"]
+    if method == "delete_object" and meta["HTTPStatusCode"] == HTTPStatus.NO_CONTENT:
+        return True
+    has_tag = S3S_TAG.fullmatch(answer.get("ETag") or "") is not None
+    return has_tag or bool(meta.get("RequestId")) or method not in _UNTOLD
 
 
 async def _until_closed(creator: Any, sender: ref[Sender]) -> AsyncGenerator[None, None]:

@@ -50,7 +50,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.object_store import own_metadata, unconditional, unimplemented
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import CODES, outcome_of
+from putifabsent.backends.s3_client import CODES, S3S_TAG, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,8 +80,6 @@ _CONFIG_OPTIONS = {
 _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
-# A page that a redirect leads to has another, or none. A put whose answer is "303" becomes a look there.
-_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
 _NOT_S3 = "the answer's entity tag is none of S3's, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -375,7 +373,7 @@ def found(
 
 
 def _is_s3s(tag: str | None) -> bool:
-    return tag is not None and _S3S_TAG.fullmatch(tag) is not None
+    return tag is not None and S3S_TAG.fullmatch(tag) is not None
 
 
 def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:

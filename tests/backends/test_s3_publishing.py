@@ -195,7 +195,7 @@ def test_a_page_that_a_redirect_leads_to_is_no_creation(colour: Any) -> None:
 def test_a_bucket_of_another_region_is_found_there() -> None:
     body = b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>"
     there = Reply(301, {"x-amz-bucket-region": "eu-west-1", "Location": "/maintenance"}, body)
-    with Scripted(there, Reply(200, {"ETag": '"x"'})) as server:
+    with Scripted(there, Reply(200, {"ETag": '"x"', "x-amz-request-id": "1"})) as server:
         assert isinstance(Ask(at(server, "full"), "sync")(put()), Written)
         assert [each.path for each in server.asked] == [f"/{SOURCE}"] * 2
 
@@ -213,6 +213,23 @@ def test_a_page_that_a_redirect_leads_to_is_no_object(asked: Any, lane: Lane) ->
     with Scripted(elsewhere, *followed) as server:
         assert isinstance(Ask(at(server, lane), "sync")(asked), TryAgain)
         assert len(server.asked) == 1 + len(followed)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Create(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+        (put(), Maybe),
+        (Delete(NAME), Maybe),
+        (Head(NAME), TryAgain),
+        (Get(NAME), TryAgain),
+    ],
+    ids=["create", "put", "delete", "head", "get"],
+)
+def test_a_page_in_the_place_of_an_answer_is_a_proxy_s(lane: Lane, asked: Any, meaning: type) -> None:
+    _, there = leads_to_a_page()
+    with Scripted(there, there) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(asked), meaning)
 
 
 def page(more: str) -> Reply:
