@@ -69,6 +69,8 @@ _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 
 
 _CONDITIONS = {"IfMatch", "IfNoneMatch"}
+_MANY_REGIONS = re.compile("arn:[^:]*:s3::")
+_WRITES = {"copy_object", "create_multipart_upload", "put_object"}
 _UNTOLD = {"delete_object", "get_object", "head_object", "put_object"}
 S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
 """Matches S3's entity tags, those of encrypted objects, too. A web page's have another form."""
@@ -119,7 +121,13 @@ class Sender:
 
         Whatever the client raises is passed on: :func:`outcome_of` says what it means.
         """
-        send = getattr(await self.client(parameters.get("Bucket")), method)
+        bucket = parameters.get("Bucket")
+        if method in _WRITES and _MANY_REGIONS.match(bucket or ""):
+            raise ConfigError(
+                f"{bucket} is a Multi-Region Access Point: each Region's bucket decides by itself who "
+                "creates a name. Say the bucket of one Region, the same one in every mount of the table"
+            )
+        send = getattr(await self.client(bucket), method)
         # s3fs adds who pays to every request only since 2026.
         with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
         # s3fs leaves out what this botocore does not know, and a request without its condition overwrites.
