@@ -51,16 +51,18 @@ from putifabsent.backends.object_store import (
     deleting,
     own_metadata,
     reading,
+    repeated_page,
     unconditional,
 )
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from adlfs import AzureBlobFileSystem
+    from azure.core.paging import ItemPaged
     from azure.storage.blob import BlobClient, ContainerClient
 
     from putifabsent.backends import base
@@ -117,6 +119,8 @@ class AzureStore(Store):
             found = self._sender.blob(*_split(name)).get_blob_properties(**self._every)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
+        if not found.blob_type:
+            return TryAgain(OSError(errno.EPROTO, "what answered is not Azure, but some proxy's page", name))
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
@@ -157,15 +161,22 @@ class AzureStore(Store):
         return self._listed(folder, lambda container, prefix: container.list_blobs(prefix, **self._every))
 
     def _listed(
-        self, folder: str, listing: Callable[[ContainerClient, str], Iterable[object]]
+        self, folder: str, listing: Callable[[ContainerClient, str], ItemPaged[Any]]
     ) -> base.ListOutcome:
         container, _, prefix = (folder.rstrip("/") + "/").partition("/")
+        entries: list[Entry] = []
         try:
-            entries = (
-                Entry(f"{container}/{each.name}", each.last_modified, each.etag)
-                for each in listing(self._sender.container(container), prefix)
-                if isinstance(each, BlobProperties)
-            )
+            pages: Any = listing(self._sender.container(container), prefix).by_page()
+            before = None
+            for page in pages:
+                entries += (
+                    Entry(f"{container}/{each.name}", each.last_modified, each.etag)
+                    for each in page
+                    if isinstance(each, BlobProperties)
+                )
+                if before is not None and pages.continuation_token == before:
+                    return Refused(repeated_page(folder))
+                before = pages.continuation_token
             return Listed(tuple(entries))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = reading(outcome_of(error, folder), error)

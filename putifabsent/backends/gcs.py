@@ -60,6 +60,7 @@ from putifabsent.backends.object_store import (
     bad_key,
     deleting,
     reading,
+    repeated_page,
     unconditional,
 )
 from putifabsent.backends.server_time import http_date
@@ -107,7 +108,7 @@ class GCSStore(Store, ConditionalCopy):
         """Get the object's resource."""
         try:
             fields = {"fields": ",".join(("name,generation,metadata,size,timeCreated", *PROPERTIES))}
-            found = self._sender.call("GET", self._sender.url(*self._split(name)), fields).json()
+            found = self._sender.resource(self._sender.url(*self._split(name)), fields, "object")
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
         metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
@@ -127,7 +128,7 @@ class GCSStore(Store, ConditionalCopy):
         """Get the object's media."""
         try:
             url = self._sender.url(*self._split(name), of="download")
-            return Got(self._sender.call("GET", url, {"alt": "media"}).content)
+            return Got(self._sender.media(url, {}))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
 
@@ -143,10 +144,11 @@ class GCSStore(Store, ConditionalCopy):
         bucket, _, prefix = (folder.rstrip("/") + "/").partition("/")
         wanted = {"prefix": prefix, "fields": _LISTED, **where}
         entries: list[Entry] = []
-        more: dict[str, str] | None = {}
-        while more is not None:
+        token: str | None = None
+        while True:
+            more = {"pageToken": token} if token else {}
             try:
-                page = self._sender.call("GET", self._sender.url(bucket), {**wanted, **more}).json()
+                page = self._sender.resource(self._sender.url(bucket), {**wanted, **more}, "objects")
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading(outcome_of(error, folder), error)
                 return Listed(()) if isinstance(outcome, Absent) else outcome
@@ -154,15 +156,17 @@ class GCSStore(Store, ConditionalCopy):
                 Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
                 for o in page.get("items", ())
             )
-            following = page.get("nextPageToken")
-            more = {"pageToken": following} if following else None
-        return Listed(tuple(entries))
+            before, token = token, page.get("nextPageToken")
+            if not token:
+                return Listed(tuple(entries))
+            if token == before:
+                return Refused(repeated_page(folder))
 
     def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """Delete the object; with ``version``, only while that is its generation."""
         try:
             condition = {"ifGenerationMatch": version} if version else {}
-            self._sender.call("DELETE", self._sender.url(*self._split(name)), condition)
+            self._sender.delete(self._sender.url(*self._split(name)), condition)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             # The condition means that another generation is there by now.
@@ -290,7 +294,7 @@ class GCSStore(Store, ConditionalCopy):
         try:
             bucket, key = self._split(source)
             wanted = {"prefix": key, "maxResults": "1", "fields": "items(name)"}
-            found = self._sender.call("GET", self._sender.url(bucket), wanted).json().get("items", ())
+            found = self._sender.resource(self._sender.url(bucket), wanted, "objects").get("items", ())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = reading(outcome_of(error, source), error)
             return refused if isinstance(outcome, Absent) else outcome
@@ -434,12 +438,11 @@ class Upload:
 def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> Body:
     """Return the bytes of an object as it was found, all of the same generation."""
     url = sender.url(bucket, key, of="download")
-    params = {"alt": "media", "generation": generation}
 
     def fetch(start: int, stop: int) -> bytes:
         span = {"Range": f"bytes={start}-{stop - 1}"}
         try:
-            return bytes(sender.call("GET", url, params, headers=span).content)
+            return sender.media(url, {"generation": generation}, headers=span)
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code == HTTPStatus.NOT_FOUND:
                 raise SourceGoneError(errno.ENOENT, "it was removed or replaced", url) from error

@@ -91,6 +91,32 @@ class Sender:
             raise unexpected(answer)
         return answer
 
+    # A success may be some proxy's page, and is an error then.
+
+    def resource(self, url: str, params: dict[str, str], kind: str) -> dict[str, Any]:
+        """Get a resource of this ``kind``."""
+        answer = self.call("GET", url, {**params, "fields": f"kind,{params['fields']}"})
+        try:
+            found: dict[str, Any] = answer.json()
+            if found["kind"] == f"storage#{kind}":
+                return found
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise unexpected(answer)
+
+    def media(self, url: str, params: Mapping[str, str], **request: Any) -> bytes:
+        """Get an object's bytes."""
+        answer = self.call("GET", url, {"alt": "media", **params}, **request)
+        if "x-goog-generation" not in answer.headers:
+            raise unexpected(answer)
+        return answer.content
+
+    def delete(self, url: str, condition: dict[str, str]) -> None:
+        """Delete an object: GCS answers 204 to that, emulators 200 with nothing."""
+        answer = self.call("DELETE", url, condition)
+        if answer.status_code != HTTPStatus.NO_CONTENT and answer.text.strip() not in ("", "null"):
+            raise unexpected(answer)
+
     def raw(self, method: str, url: str, **request: Any) -> requests.Response:
         """Send one request as it is, and return its answer whatever that is."""
         headers = dict(request.pop("headers", None) or {})

@@ -34,8 +34,12 @@ TRIES = 100  # of two steps between which others may remove an empty folder, or 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """What a filesystem without hard links answers."""
 
-LOST = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR}
-"""What an answer that was lost on its way from a file server looks like."""
+LOST = {
+    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN, errno.ENODEV, errno.EPIPE),
+    *(errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.ENOTCONN, errno.ESHUTDOWN),
+    *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+}
+"""What an answer that was lost on its way from a file server looks like: NFS, SMB, GlusterFS, FUSE, ..."""
 
 
 class SourceFile(Body):

@@ -107,6 +107,11 @@ def reading(outcome: Outcome, error: Exception) -> Absent | TryAgain | Refused:
     return TryAgain(error)
 
 
+def repeated_page(folder: str) -> OSError:
+    """Return what refuses a listing that says that more follows, and leads to where it is: it has no end."""
+    return OSError(errno.EPROTO, "the store says that there is more, and names the same page again", folder)
+
+
 def unimplemented(error: Exception, name: str) -> OSError:
     """Return what a 501 refuses a request by."""
     why = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -68,6 +69,11 @@ _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 
 
 _CONDITIONS = {"IfMatch", "IfNoneMatch"}
+_MANY_REGIONS = re.compile("arn:[^:]*:s3::")
+_WRITES = {"copy_object", "create_multipart_upload", "put_object"}
+_UNTOLD = {"delete_object", "get_object", "head_object", "put_object"}
+S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
+"""Matches S3's entity tags, those of encrypted objects, too. A web page's have another form."""
 
 
 class Sender:
@@ -115,7 +121,13 @@ class Sender:
 
         Whatever the client raises is passed on: :func:`outcome_of` says what it means.
         """
-        send = getattr(await self.client(parameters.get("Bucket")), method)
+        bucket = parameters.get("Bucket")
+        if method in _WRITES and _MANY_REGIONS.match(bucket or ""):
+            raise ConfigError(
+                f"{bucket} is a Multi-Region Access Point: each Region's bucket decides by itself who "
+                "creates a name. Say the bucket of one Region, the same one in every mount of the table"
+            )
+        send = getattr(await self.client(bucket), method)
         # s3fs adds who pays to every request only since 2026.
         with_payer = self.fs._get_s3_method_kwargs(send, self.fs.req_kw, **parameters)
         # s3fs leaves out what this botocore does not know, and a request without its condition overwrites.
@@ -124,6 +136,10 @@ class Sender:
             raise ConfigError(f"this botocore knows no {what} of {method}: pip install -U 'putifabsent[s3]'")
         wanted = {key: value for key, value in with_payer.items() if key not in without}
         answer: dict[str, Any] = await send(**wanted)
+        if not _is_from_s3(method, answer):
+            if "Body" in answer:
+                answer["Body"].close()
+            raise ConnectionError(errno.EPROTO, "what answered is not S3, but some proxy's page")
         return answer
 
     async def accepts(self, method: str) -> frozenset[str]:
@@ -131,6 +147,15 @@ class Sender:
         send = getattr(await self.client(), method)
         model = "".join(word.title() for word in send.__name__.split("_"))
         return frozenset(self.fs._kwargs_helper._get_valid_keys(model))
+
+
+def _is_from_s3(method: str, answer: Mapping[str, Any]) -> bool:
+    """Whether a success is S3's own; where nothing else in it would tell, it may be a proxy's page."""
+    meta = answer["ResponseMetadata"]
+    if method == "delete_object" and meta["HTTPStatusCode"] == HTTPStatus.NO_CONTENT:
+        return True
+    has_tag = S3S_TAG.fullmatch(answer.get("ETag") or "") is not None
+    return has_tag or bool(meta.get("RequestId")) or method not in _UNTOLD
 
 
 async def _until_closed(creator: Any, sender: ref[Sender]) -> AsyncGenerator[None, None]:

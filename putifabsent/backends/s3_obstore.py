@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import sys
@@ -50,7 +51,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.object_store import own_metadata, unconditional, unimplemented
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import CODES, outcome_of
+from putifabsent.backends.s3_client import CODES, S3S_TAG, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,9 +81,7 @@ _CONFIG_OPTIONS = {
 _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 # A component that is empty, or one of dots.
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
-# A page that a redirect leads to has another, or none. A put whose answer is "303" becomes a look there.
-_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
-_NOT_S3 = "the answer's entity tag is none of S3's, and the object is not there"
+_NOT_S3 = "the answer's entity tag is none of these bytes, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _STATUS = re.compile(r"status code: (\d{3})")
 # Nobody took the connection.
@@ -209,7 +208,8 @@ class FastBucket:
         more: dict[str, Any] = {"skip_signature": credentials is None}
         if credentials is not None:
             more["credential_provider"] = lambda: self._signing(credentials)
-        if _AWS in endpoint:  # in buckets with Object Lock it wants one, which others may not know
+        self._is_aws = _AWS in endpoint
+        if self._is_aws:  # in buckets with Object Lock it wants one, which others may not know
             more["checksum_algorithm"] = "SHA256"
         self._unsigned: Exception | None = None
         self._bucket = Bucket(
@@ -270,7 +270,7 @@ class FastBucket:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
-        if not _is_s3s(answer["e_tag"]) and not _holds(self.head(key, name), creation):
+        if not self._tags(data, answer["e_tag"]) and not _holds(self.head(key, name), creation):
             return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
@@ -284,9 +284,19 @@ class FastBucket:
             answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return _creating(self._known(error), name)
-        if not _is_s3s(answer["e_tag"]) and not _holds(await self.head_async(key, name), creation):
+        if not self._tags(data, answer["e_tag"]) and not _holds(await self.head_async(key, name), creation):
             return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
+
+    def _tags(self, data: bytes, tag: str | None) -> bool:
+        """Whether an entity tag is that of a put of ``data``, and not of a page that a redirect has led to.
+
+        The page may be kept on an S3. Nobody leads away from AWS, where encrypted objects show no digest.
+        """
+        if self._is_aws:
+            return _is_s3s(tag)
+        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return tag is not None and tag.strip('"').lower() == digest
 
     def head(self, key: str, name: str) -> HeadOutcome | None:
         """Look at it; None: it may be another page, to which a redirect has led, as obstore follows each."""
@@ -375,7 +385,7 @@ def found(
 
 
 def _is_s3s(tag: str | None) -> bool:
-    return tag is not None and _S3S_TAG.fullmatch(tag) is not None
+    return tag is not None and S3S_TAG.fullmatch(tag) is not None
 
 
 def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:
@@ -459,8 +469,10 @@ def _bucket_missing(error: Exception, name: str) -> OSError:
 
 def _passes(error: Exception) -> bool:
     """Whether nothing came of the request, and the next one may fare better."""
-    text = str(error)
-    return _status(error) == 429 or _NOT_SIGNED in text or _NOT_SENT.search(text) is not None
+    text, status = str(error), _status(error)
+    if status is None or _NOT_SIGNED in text:
+        return _NOT_SIGNED in text or _NOT_SENT.search(text) is not None
+    return status == HTTPStatus.TOO_MANY_REQUESTS  # whatever words are in an answer
 
 
 def _status(error: Exception) -> int | None:

@@ -121,7 +121,8 @@ class ZooKeeperCounter(Counter):
         self._shown = servers.shown
         # Not by a chroot: ZooKeeper makes none, and kazoo only its last part.
         self._folder = servers.path + FOLDER
-        self._nodes: PerProcess[Nodes] = PerProcess(connect or (lambda: Nodes(servers)))
+        self._connect: Callable[[], Nodes] = connect or (lambda: Nodes(servers))
+        self._nodes = PerProcess(self._connect)
         self._seen: dict[str, Seen] = {}
 
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
@@ -130,6 +131,9 @@ class ZooKeeperCounter(Counter):
             return refused
         try:
             nodes = self._nodes()
+            if nodes.is_denied:
+                self._nodes = PerProcess(self._connect)
+                nodes = self._nodes()
         except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
             outcome = outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
@@ -201,21 +205,36 @@ class Nodes:
 
     def __init__(self, servers: Servers) -> None:
         from kazoo.client import KazooClient
+        from kazoo.exceptions import AuthFailedError
+        from kazoo.protocol.states import KeeperState
         from kazoo.security import CREATOR_ALL_ACL
 
-        self._seconds = servers.timeout
+        self._seconds, self._refusal = servers.timeout, AuthFailedError
         # What is made with credentials is theirs alone; ZooKeeper's own default is everybody's.
         acl = None if servers.username is None else CREATOR_ALL_ACL
-        self._client = KazooClient(default_acl=acl, **parameters_of(servers))
+        client = self._client = KazooClient(default_acl=acl, **parameters_of(servers))
+        denied = self._denied = threading.Event()
+
+        # It has nothing of this one, which would be kept by the client's thread.
+        def listen(_: object) -> None:
+            if client.client_state == KeeperState.AUTH_FAILED:
+                denied.set()
+
+        client.add_listener(listen)
         try:
-            self._client.start(timeout=servers.timeout)
+            client.start(timeout=servers.timeout)
         except BaseException:
             # Else its thread goes on connecting.
-            self._client.stop()
-            self._client.close()
+            client.stop()
+            client.close()
             raise
         # Its thread does not know that nobody asks any more.
-        weakref.finalize(self, _leave, self._client, os.getpid()).atexit = False
+        weakref.finalize(self, _leave, client, os.getpid()).atexit = False
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether a server has refused the credentials: kazoo connects again, or not, and never says so."""
+        return self._denied.is_set()
 
     def get(self, path: str) -> tuple[bytes, ZnodeStat]:
         found: tuple[bytes, ZnodeStat] = self._answer(self._client.get_async, path)
@@ -241,6 +260,8 @@ class Nodes:
         self._answer(self._client.create_async, path)
 
     def _answer(self, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        if self.is_denied:
+            raise self._refusal
         if not self._client.connected:
             # kazoo would keep it, and send it when nobody waits for it any more.
             raise NotSentError(errno.ENOTCONN, "ZooKeeper is being connected to")

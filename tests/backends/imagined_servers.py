@@ -117,6 +117,8 @@ class Stat(NamedTuple):
 class ZooKeeper(_Server):
     """Its nodes."""
 
+    is_denied = False
+
     def __init__(self, nodes: dict[str, tuple[bytes, Stat]] | None = None) -> None:
         super().__init__()
         self.nodes = {} if nodes is None else nodes

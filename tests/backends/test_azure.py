@@ -24,7 +24,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.shim.requests import Delete, Get, Head, List, Put
+from putifabsent.shim.requests import Create, Delete, Get, Head, List, Put, Walk
 from putifabsent.testing import Ask, LostAnswerTests, PublishTests, StoreTests, race
 from putifabsent.testing.asking import ThroughTheStore
 from putifabsent.testing.races import creation_of
@@ -191,6 +191,32 @@ def test_a_404_without_a_word_of_azure_s_is_a_proxy_s_that_does_not_find_the_sto
     with Scripted(Reply(404, body=b"404 page not found")) as server:
         assert isinstance(Ask(store_at(server.url), "sync")(asked), meaning)
         assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Create(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+        (Put(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+        (Delete(NAME), Maybe),
+        (Head(NAME), TryAgain),
+        (List("bucket/t"), TryAgain),
+    ],
+    ids=["create", "put", "delete", "head", "list"],
+)
+@pytest.mark.parametrize("page", [b"<html>later", b"<html/>"], ids=["html", "xml"])
+def test_a_page_in_the_place_of_an_answer_is_a_proxy_s(asked: Any, meaning: type, page: bytes) -> None:
+    shows = {"ETag": '"x"', "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
+    with Scripted(Reply(200, shows, page)) as server:
+        assert isinstance(Ask(store_at(server.url), "sync")(asked), meaning)
+
+
+@pytest.mark.parametrize("asked", [List("bucket/t"), Walk("bucket/t")], ids=["list", "walk"])
+def test_a_listing_that_goes_on_where_it_is_comes_to_an_end(asked: Any) -> None:
+    page = b"<EnumerationResults><Blobs></Blobs><NextMarker>1</NextMarker></EnumerationResults>"
+    with Scripted(*[Reply(200, {"Content-Type": "application/xml"}, page)] * 2) as server:
+        assert isinstance(Ask(store_at(server.url), "sync")(asked), Refused)
+        assert len(server.asked) == 2
 
 
 def test_without_a_token_nothing_was_sent() -> None:

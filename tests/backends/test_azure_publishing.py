@@ -106,7 +106,8 @@ def test_a_missing_source_is_told_from_a_missing_container(stub: FaultStub, stor
     assert ("bucket", "t/name") not in stub.objects
 
 
-FOUND = Reply(200, {"ETag": '"0x1"', "Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT"})
+SHOWS = {"ETag": '"0x1"', "Last-Modified": "Fri, 02 Jan 2026 03:04:05 GMT", "x-ms-blob-type": "BlockBlob"}
+FOUND = Reply(200, SHOWS)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
-from putifabsent.shim.requests import Delete, Head, List, Put
+from putifabsent.shim.requests import Delete, Get, Head, List, Put, Walk
 from putifabsent.testing import (
     Ask,
     ConditionalCopyTests,
@@ -178,6 +178,30 @@ def test_a_404_without_a_word_of_gcs_s_is_a_proxy_s_that_does_not_find_the_store
     with Scripted(Reply(404, body=b"404 page not found")) as server:
         assert isinstance(Ask(store_at(server.url), "sync")(asked), meaning)
         assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Delete(NAME), Maybe),
+        (Head(NAME), TryAgain),
+        (Get(NAME), TryAgain),
+        (List("bucket/t"), TryAgain),
+    ],
+    ids=["delete", "head", "get", "list"],
+)
+@pytest.mark.parametrize("page", [b"<html>later</html>", b"{}", b"[]"], ids=["html", "json", "a list"])
+def test_a_page_in_the_place_of_an_answer_is_a_proxy_s(asked: Any, meaning: type, page: bytes) -> None:
+    with Scripted(Reply(200, body=page)) as server:
+        assert isinstance(Ask(store_at(server.url), "sync")(asked), meaning)
+
+
+@pytest.mark.parametrize("asked", [List("bucket/t"), Walk("bucket/t")], ids=["list", "walk"])
+def test_a_listing_that_goes_on_where_it_is_comes_to_an_end(asked: Any) -> None:
+    page = b'{"kind": "storage#objects", "nextPageToken": "1"}'
+    with Scripted(*[Reply(200, body=page)] * 2) as server:
+        assert isinstance(Ask(store_at(server.url), "sync")(asked), Refused)
+        assert len(server.asked) == 2
 
 
 def test_an_unknown_host_is_a_connection_that_nobody_took() -> None:

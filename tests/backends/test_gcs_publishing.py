@@ -134,7 +134,10 @@ def told(**answer: Any) -> Reply:
 
 UNDONE = told(done=False, rewriteToken="more")
 DONE = told(done=True, resource={"generation": "9"})
-SEEN = told(name="n", generation="7", size="5", timeCreated="2026-01-02T03:04:05Z", metadata={})
+SEEN = told(
+    kind="storage#object", name="n", generation="7", size="5", timeCreated="2026-01-02T03:04:05Z", metadata={}
+)
+NOTHING = told(kind="storage#objects", items=[])
 NOT_FOUND = Reply(404, body=json.dumps({"error": {"code": 404, "message": "Not Found"}}).encode())
 
 
@@ -155,8 +158,8 @@ def test_a_rewrite_of_several_calls_is_of_one_source(stub: FaultStub) -> None:
     ("replies", "meaning"),
     [
         ((UNDONE, NOT_FOUND), Absent),
-        ((UNDONE, SEEN, NOT_FOUND, told(items=[])), Absent),
-        ((UNDONE, SEEN, UNDONE, NOT_FOUND, told(items=[])), Absent),
+        ((UNDONE, SEEN, NOT_FOUND, NOTHING), Absent),
+        ((UNDONE, SEEN, UNDONE, NOT_FOUND, NOTHING), Absent),
         ((UNDONE, SEEN, UNDONE, Reply(412)), Absent),
         ((UNDONE, SEEN, UNDONE, Reply(503)), Maybe),
         ((UNDONE, Reply(503)), TryAgain),

@@ -19,6 +19,7 @@ from putifabsent.backends.base import (
     Exists,
     Found,
     Got,
+    Maybe,
     Refused,
     Staged,
     TryAgain,
@@ -212,6 +213,24 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, OSError)
     assert outcome.error.errno == errno.EILSEQ
+
+
+@pytest.mark.parametrize("write", ["create", "put"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOTCONN, errno.ECONNABORTED, errno.ESHUTDOWN])
+def test_a_write_that_a_file_server_may_still_apply_is_no_certain_failure(
+    write: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GlusterFS says "not connected" of what a brick has taken, CephFS "shut down", FUSE "aborted"."""
+
+    def loses(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.link", loses)
+    monkeypatch.setattr("os.replace", loses)
+    name = str(tmp_path / "name")
+    outcome = getattr(LocalStore(), write)(name, InMemory(b"mine"), creation_of(name))
+    assert isinstance(outcome, Maybe)
+    assert getattr(outcome.cause, "errno", None) == number
 
 
 @pytest.mark.parametrize(

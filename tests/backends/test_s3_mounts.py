@@ -16,7 +16,12 @@ from aiobotocore.session import AioSession
 
 from putifabsent.backends.base import Created, Creation, Listed, Maybe, Refused
 from putifabsent.backends.body import InMemory
+from putifabsent.backends.s3 import S3Store
 from putifabsent.backends.s3_obstore import place_of
+from putifabsent.errors import ConfigError
+from putifabsent.shim.requests import Create, Publish, Put, Stage
+from putifabsent.testing import Ask
+from putifabsent.testing.races import creation_of
 from tests.backends.s3_stores import made_store
 from tests.stub import FaultStub, Op
 from tests.stub.wire import Answer
@@ -25,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from putifabsent.backends.s3 import S3Store
-
 pytestmark = pytest.mark.usefixtures("bare_machine")
 
 ELSEWHERE = "http://store.example:9000"
@@ -34,6 +37,25 @@ MEANWHILE = 60
 
 
 # --- where requests go
+
+MANY_REGIONS = "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap/t"
+
+
+@pytest.mark.parametrize("size", [1, S3Store.largest_put + 1], ids=["small", "large"])
+def test_a_multi_region_access_point_decides_nothing(size: int) -> None:
+    """The bucket of each region would let its own writer win."""
+    ask = Ask(made_store({"key": "k", "secret": "s"}), "sync")
+    body, creation = InMemory(bytes(size)), creation_of(f"{MANY_REGIONS}/name")
+    creating = Create if size == 1 else Stage
+    for request in (
+        creating(f"{MANY_REGIONS}/name", body, creation),
+        Put(f"{MANY_REGIONS}/name", body, creation),
+        Publish(f"{MANY_REGIONS}/source", f"{MANY_REGIONS}/name", creation),
+    ):
+        outcome = ask(request)
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, ConfigError)
+        assert "Region" in str(outcome.error)
 
 
 @pytest.fixture

@@ -167,9 +167,9 @@ def test_a_404_without_a_word_of_s3_s_is_a_proxy_s_that_does_not_find_the_store(
     assert isinstance(outcome, meaning)
 
 
-def leads_to_a_page(status: int = 302) -> tuple[Reply, Reply]:
+def leads_to_a_page(status: int = 302, tag: str = '"x"') -> tuple[Reply, Reply]:
     """Return what a proxy answers, and the page: it has all that an object shows, but no token."""
-    shows = {"ETag": '"x"', "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
+    shows = {"ETag": tag, "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
     return Reply(status, {"Location": "/maintenance"}), Reply(200, shows, b"<html>later</html>")
 
 
@@ -183,19 +183,26 @@ def test_a_put_does_not_follow_a_redirect(asked: Any, status: int) -> None:
         assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("tag", ['"x"', '"d41d8cd98f00b204e9800998ecf8427e"'], ids=["a web server", "an S3"])
 @pytest.mark.parametrize("colour", ["sync", "async"])
-def test_a_page_that_a_redirect_leads_to_is_no_creation(colour: Any) -> None:
+def test_a_page_that_a_redirect_leads_to_is_no_creation(colour: Any, tag: str) -> None:
     # obstore makes a look of a put there.
-    with Scripted(*leads_to_a_page(303), Reply(404)) as server:
+    with Scripted(*leads_to_a_page(303, tag), Reply(404)) as server:
         outcome = Ask(at(server), colour)(Create(NAME, InMemory(b"x"), creation_of(NAME)))
         assert [each.method for each in server.asked] == ["PUT", "GET", "HEAD"]
+    assert isinstance(outcome, Maybe)
+
+
+def test_what_a_gateway_says_of_its_own_connections_is_not_said_of_ours(lane: Lane) -> None:
+    with Scripted(Reply(502, body=b"HttpError { kind: Connect, source: the third of 3 replicas }")) as server:
+        outcome = Ask(at(server, lane), "sync")(Create(NAME, InMemory(b"x"), creation_of(NAME)))
     assert isinstance(outcome, Maybe)
 
 
 def test_a_bucket_of_another_region_is_found_there() -> None:
     body = b"<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>"
     there = Reply(301, {"x-amz-bucket-region": "eu-west-1", "Location": "/maintenance"}, body)
-    with Scripted(there, Reply(200, {"ETag": '"x"'})) as server:
+    with Scripted(there, Reply(200, {"ETag": '"x"', "x-amz-request-id": "1"})) as server:
         assert isinstance(Ask(at(server, "full"), "sync")(put()), Written)
         assert [each.path for each in server.asked] == [f"/{SOURCE}"] * 2
 
@@ -213,6 +220,23 @@ def test_a_page_that_a_redirect_leads_to_is_no_object(asked: Any, lane: Lane) ->
     with Scripted(elsewhere, *followed) as server:
         assert isinstance(Ask(at(server, lane), "sync")(asked), TryAgain)
         assert len(server.asked) == 1 + len(followed)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [
+        (Create(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
+        (put(), Maybe),
+        (Delete(NAME), Maybe),
+        (Head(NAME), TryAgain),
+        (Get(NAME), TryAgain),
+    ],
+    ids=["create", "put", "delete", "head", "get"],
+)
+def test_a_page_in_the_place_of_an_answer_is_a_proxy_s(lane: Lane, asked: Any, meaning: type) -> None:
+    _, there = leads_to_a_page()
+    with Scripted(there, there) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(asked), meaning)
 
 
 def page(more: str) -> Reply:

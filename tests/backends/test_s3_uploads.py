@@ -87,7 +87,7 @@ def test_a_source_of_another_size_than_was_seen_is_absent(stub: FaultStub, store
 
 
 def test_a_source_without_an_entity_tag_is_refused() -> None:
-    size = {"Content-Length": "7", "Last-Modified": "Sat, 21 Nov 2026 10:00:00 GMT"}
+    size = {"Content-Length": "7", "Last-Modified": "Sat, 21 Nov 2026 10:00:00 GMT", "x-amz-request-id": "1"}
     with Scripted(Reply(200, size)) as server:
         store = made_store({"key": "k", "secret": "s", "endpoint_url": server.url})
         assert isinstance(store.stage_copy(SOURCE, 7, None, NAME, creation_of(NAME)), Refused)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import contextmanager
 from functools import partial
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from struct import pack, unpack
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +29,7 @@ from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, KazooError, Stat, ZooKeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from putifabsent.backends.counters import Counter
 
@@ -124,6 +129,55 @@ def test_where_nobody_answers_the_check_asks_once() -> None:
     with pytest.raises(ConnectionError):
         ZooKeeperCounter(WHERE, refused).check()
     assert asked == ["a session"]
+
+
+@contextmanager
+def denying() -> Iterator[tuple[int, list[int]]]:
+    """A server that takes no credentials: its port, and how often it was asked."""
+    asked: list[int] = []
+
+    class Session(StreamRequestHandler):
+        def handle(self) -> None:
+            self._read()
+            self._answer(pack("!iiq", 0, 10_000, 1) + pack("!i16s", 16, b""))
+            self._read()
+            asked.append(1)
+            self._answer(pack("!iqi", -4, 0, -115))
+
+        def _read(self) -> None:
+            self.rfile.read(unpack("!i", self.rfile.read(4))[0])
+
+        def _answer(self, answer: bytes) -> None:
+            self.wfile.write(pack("!i", len(answer)) + answer)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Session) as server:
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server.server_address[1], asked
+        server.shutdown()
+
+
+def test_credentials_that_are_refused_are_no_connection_that_may_come() -> None:
+    with denying() as (port, asked):
+        counter = open_counter(f"zookeeper://me:wrong@127.0.0.1:{port}?timeout=1")
+        for sessions in (1, 2):  # they may be right the next time
+            ends = time.monotonic() + 10
+            while isinstance(outcome := counter.advance("t", 0), TryAgain) and time.monotonic() < ends:
+                time.sleep(0.01)
+            assert isinstance(outcome, Refused)
+            assert isinstance(outcome.error, PermissionError)
+            assert len(asked) >= sessions
+
+
+def test_after_credentials_were_refused_a_new_session_is_begun() -> None:
+    denied, server = ZooKeeper(), ZooKeeper()
+    sessions = [denied, server]
+    counter = ZooKeeperCounter(WHERE, lambda: sessions.pop(0))
+    assert counter.advance("t", 0) == Advanced(1)
+    denied.is_denied = True
+    denied.always = Fault(NotSentError("it is being connected to"))
+    assert isinstance(counter.advance("t", 1), TryAgain)  # it learns of its node first
+    assert counter.advance("t", 1) == Advanced(2)
+    assert sessions == []
 
 
 def test_what_was_not_sent_has_moved_nothing(server: ZooKeeper, counter: Counter) -> None:
