@@ -102,7 +102,7 @@ def _decided(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
             if not isinstance(todo, Append):
                 return todo
         elif isinstance(record, (Open, Take)):
-            ledger.opened.add(record.instant)
+            ledger.remember([record.instant])
 
 
 def create(  # noqa: PLR0913 - what a creation takes, and a commit
