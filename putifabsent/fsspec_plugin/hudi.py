@@ -28,7 +28,7 @@ from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
-from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, other_layout, was_moved
+from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, completed_by, other_layout, was_moved
 from putifabsent.shim.formats.hudi_ledger import FIRST_WITH_LOGS_OF_THEIR_OWN
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.reads import Details
     from putifabsent.shim.formats.hudi import Step
     from putifabsent.shim.ledger.book import Ledger
+    from putifabsent.shim.ledger.facts import State
 
 _FOLDER = "/.hoodie"
 """In which a table's ledger lies; its timeline, too, or below it."""
@@ -184,10 +185,18 @@ class Hudi:
         creation = self._mount.looker(table.name)
 
         def deleting(ledger: Ledger) -> Protocol[bool]:
-            rule = _rule(ledger, name, creation, deletes=True, version=table.version)
+            ruling = partial(_rule, ledger, name, creation, deletes=True, version=table.version)
+
+            def rather(state: State) -> Protocol[calls.Rule | None]:
+                instant = completed_by(name.path)
+                if instant is None or not hudi_ledger.is_being_rolled_back(state, instant):
+                    return None
+                return ruling() if (yield from hudi_ledger.is_pending_beside(name.path, instant)) else None
+
+            rule = ruling(archives=True)
             if rule is None or (hudi_ledger.is_pending(name) and (yield from _is_nothing(name))):
                 return False  # nobody's work ends
-            return (yield from calls.delete(ledger, rule, name.path, creation))
+            return (yield from calls.delete(ledger, rule, name.path, creation, rather=rather))
 
         yield from self.relying(table.name)
         removed: bool = yield Decide(self._guard.ledgers.using(table.name, deleting), name)
@@ -388,10 +397,12 @@ def _rule(
     deletes: bool = False,
     version: int = hudi_ledger.NEWEST,
     frees: str | None = None,
+    archives: bool = False,
 ) -> calls.Rule | None:
     """Return the rule of this session's call on a name; None: its ledger has nothing to do with it."""
     relative = ledger.relative(name.path)
-    asker = hudi_ledger.Asker(ledger.session, creation.token, ledger.opened, name.path, relative, frees)
+    own, token = ledger.session, creation.token
+    asker = hudi_ledger.Asker(own, token, ledger.opened, name.path, relative, frees, archives=archives)
     return hudi_ledger.rule_for(asker, deletes=deletes, version=version)
 
 

@@ -1,21 +1,24 @@
 """The ledgers of a mount's tables: what is known of them, their turns, and what they need no more.
 
 What a mount has read of a ledger is kept for the next call; it is a cache, and a session may have many at
-once. What the records mean is for a format's rules to say.
+once. Which instants it has begun is kept beside that, for longer: whoever goes on with one when the table is
+another takes it for no older one. What the records mean is for a format's rules to say.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
-from putifabsent.fsspec_plugin.mount import Mount, new_token
+from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount, new_token
 from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
@@ -32,6 +35,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_MOST_READ = 1024
+"""What was read of so many tables is kept; a busy table's takes some hundred kilobytes."""
+
 _MAY_NOT_DELETE = (
     "this session may not remove all that %s does not need (old records, beats and bodies, and what an "
     "arbiter keeps of archived instants): it stays, and costs each append and listing more. Grant it the "
@@ -45,7 +51,8 @@ class Ledgers:
 
     def __init__(self, mount: Mount) -> None:
         self._mount = mount
-        self._books: dict[str, Ledger] = {}
+        self._books: OrderedDict[str, Ledger] = OrderedDict()  # the one that was used last is the last
+        self._opened: Cache[str, set[str]] = Cache(MOST_KNOWN)  # as their ledgers have it
         self.pruning: set[str] = set()  # the state folders of ledgers that are being pruned
         self._unpruned: set[str] = set()  # where this session may not, and has logged it
         self._lanes: list[Lane] = []
@@ -67,8 +74,10 @@ class Ledgers:
         lane = self._lane()
         known = self._books.get(name.state)
         if known is None:
-            agrees = partial(self._mount.agreement, name)
-            made = Ledger(name, self._mount.session, self._decides(), lane, agrees=agrees)
+            agrees, opened = partial(self._mount.agreement, name), self._opened.get(name.state)
+            if opened is None:
+                opened = self._opened.keep(name.state, set())
+            made = Ledger(name, self._mount.session, self._decides(), lane, agrees=agrees, opened=opened)
             known = self._books.setdefault(name.state, made)
         # Its own, for one protocol; what was opened is shared.
         ledger = replace(known, lane=lane, publishes=writes)
@@ -82,14 +91,27 @@ class Ledgers:
                 self._lanes.append(lane)
             raise
         except FileNotFoundError:
-            self._books.pop(name.state, None)  # its folder is gone: somebody has removed the table
+            self._forget(name.state)  # its folder is gone: somebody has removed the table
             raise
         finally:
             kept = self._books.get(name.state)
             if kept is not None and kept.age <= ledger.age:
-                self._books[name.state] = ledger
+                self._keep(name.state, ledger)
                 if writes and ledger.behind >= EVERY and name.state not in self.pruning:
                     self._prune(ledger)
+
+    def _keep(self, state: str, ledger: Ledger) -> None:
+        self._books[state] = ledger
+        with contextlib.suppress(KeyError):  # by another thread
+            self._books.move_to_end(state)
+            if len(self._books) > _MOST_READ:
+                _, oldest = self._books.popitem(last=False)
+                oldest.remember(oldest.state.open)
+
+    def _forget(self, state: str) -> None:
+        book = self._books.pop(state, None)
+        if book is not None:
+            book.remember(book.state.open)
 
     def _decides(self) -> Native | Arbiter:
         return self._mount.arbiter or Native(self._mount.store.largest_put)
@@ -148,7 +170,7 @@ class Ledgers:
     def forget_below(self, folder: str) -> None:
         for state in list(self._books):
             if state.startswith(f"{folder}/"):
-                self._books.pop(state, None)
+                self._forget(state)
 
     # Turns
 

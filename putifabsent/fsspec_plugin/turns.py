@@ -228,7 +228,7 @@ class Turn:
         with_turns({each: held for each, held in turns_held().items() if each != place})
         if taken.pid != os.getpid():
             return  # a fork that leaves the block: the turn is its parent's
-        is_removed_here = ledgers.known(name.state) is None
+        is_forgotten = ledgers.known(name.state) is None  # removed here, or one of very many tables
         release = partial(turns.release, turn=turn, creation=self._guard.mount.looker(name))
         try:
             was_held = yield Decide(ledgers.using(name, release))
@@ -236,10 +236,11 @@ class Turn:
             # What was done in it is done; others get it when they have waited for its lease.
             _log.warning("turn %s of %s could not be given back: %s", turn.number, self.table, failed)
             return
-        if was_held or is_removed_here:
-            return
         known = ledgers.known(name.state)
-        if known is not None and known.state.life != turn.life:
+        is_another = known is None or known.state.life != turn.life
+        if was_held or (is_forgotten and is_another):
+            return
+        if is_another:
             reason = f"the table was removed since turn {turn.number} was taken"
         else:
             reason = f"turn {turn.number} was broken: this process gave no sign of life for {self._lease:g} s"

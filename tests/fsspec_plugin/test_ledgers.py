@@ -88,6 +88,21 @@ def test_a_restore_undoes_a_commit_before_it_removes_it(ground: Ground, a: Write
     assert name.rpartition("/")[2] not in a.timeline()
 
 
+def test_an_archiver_takes_nothing_back_though_a_dead_rollback_names_it(
+    ground: Ground, a: Writer, b: Writer
+) -> None:
+    name = a.commits("100", BODY)
+    a.commits("150")
+    b.plans_rollback("200", of="100")  # which it took for pending; then it died
+    for each in (a.requested("100"), a.inflight("100"), name):
+        a.fs.rm_file(each)
+    assert "UNDO" not in records_of(ground, a.root)
+    with pytest.raises(Fenced, match="no failed instant"):
+        b.fs.rm_file(b.slice_of("100"))
+    assert a.fs.cat_file(a.slice_of("100")) == b"100"
+    assert not a.fs.exists(name)
+
+
 def test_a_rollback_whose_plan_says_nothing_is_refused(a: Writer) -> None:
     with pytest.raises(OSError, match="no plan of a rollback"):
         a.fs.pipe_file(a.requested("200", "rollback"), b"not avro")

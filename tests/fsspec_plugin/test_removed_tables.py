@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import ConfigError, Fenced, NameTaken
+from putifabsent.fsspec_plugin import ledgers
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
 
 NATIVE = ("memory-native", "s3-native", "local-native")
-FIRST, SECOND = "20260101120000000", "20260101120100000"
+FIRST, SECOND, THIRD = "20260101120000000", "20260101120100000", "20260101120200000"
 
 
 @pytest.mark.parametrize("ground", NATIVE[:2], indirect=True)
@@ -40,6 +41,63 @@ def test_what_is_deeper_than_is_removed_goes_on(memory: Ground) -> None:
         b.fs.rm(root, recursive=True, maxdepth=1)
     a.completes(FIRST)
     assert a.completed(FIRST).rpartition("/")[2] in b.timeline()
+
+
+@pytest.mark.parametrize("ground", [*NATIVE, "memory-redis", "local-claims"], indirect=True)
+def test_who_has_removed_a_table_completes_nothing_in_the_next_one_that_it_had_begun(
+    ground: Ground, a: Writer, b: Writer
+) -> None:
+    a.commits(FIRST)
+    a.begins(SECOND)
+    a.fs.rm(a.root, recursive=True)
+    table_in(ground)
+    b.commits(THIRD)
+    with pytest.raises(Fenced, match="the table was removed since"):
+        a.fs.pipe_file(a.slice_of(SECOND, "2-0-2"), b"a zombie's")
+    with pytest.raises(Fenced, match="removed with its table"):
+        a.completes(SECOND)
+    assert [each for each in b.timeline() if SECOND in each] == []
+    a.commits(SECOND)
+
+
+def test_a_folder_that_is_found_to_be_gone_leaves_nothing_to_the_next_table_either(local: Ground) -> None:
+    a, b = (Writer(local.mount(writer_session=each), table_in(local)) for each in "ab")
+    a.begins(FIRST)
+    local.around.rm(a.root, recursive=True)
+    local.around.makedirs(f"{a.root}/.hoodie")
+    with pytest.raises(FileNotFoundError):
+        a.fs.pipe_file(a.requested(SECOND), b"")
+    table_in(local)
+    b.commits(SECOND)
+    with pytest.raises(Fenced, match="removed with its table"):
+        a.completes(FIRST)
+
+
+def tables_of(ground: Ground, number: int) -> list[str]:
+    ground.around.mv(table_in(ground), ground.name("0"), recursive=True)
+    for each in range(1, number):
+        ground.around.cp(ground.name("0"), ground.name(str(each)), recursive=True)
+    return [ground.name(str(each)) for each in range(number)]
+
+
+def test_of_very_many_tables_it_is_remembered_what_was_begun_in_them(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "_MOST_READ", 2)
+    fs, roots = memory.mount(writer_session="a"), tables_of(memory, 4)
+    writers = [Writer(fs, root) for root in roots]
+    for each in writers:
+        each.begins(FIRST)
+    writers[3].completes(FIRST)
+    writers[1].completes(FIRST)
+    assert [root for root in roots if fs.guard.ledgers.known(f"{root}/.hoodie/.putifabsent")] == [
+        roots[1],
+        roots[3],
+    ]
+    memory.around.rm(f"{roots[0]}/.hoodie/.putifabsent", recursive=True)
+    Writer(memory.mount(writer_session="b"), roots[0]).commits(SECOND)
+    with pytest.raises(Fenced, match="removed with its table"):
+        writers[0].completes(FIRST)
 
 
 def test_who_decides_about_the_next_table_is_asked_anew(memory: Ground) -> None:

@@ -15,7 +15,7 @@ import pytest
 from putifabsent import Fenced
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
-from putifabsent.fsspec_plugin import turns
+from putifabsent.fsspec_plugin import ledgers, turns
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
@@ -106,6 +106,17 @@ def test_who_was_paused_past_the_lease_completes_nothing(a: Writer, b: Writer, p
     with pytest.raises(Fenced, match="was broken"):
         turn.__exit__(None, None, None)
     a.completes("100")
+
+
+def test_who_was_paused_hears_so_though_its_table_is_one_of_very_many(
+    memory: Ground, paused: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del paused
+    monkeypatch.setattr(ledgers, "_MOST_READ", 1)
+    a, b = (Writer(memory.mount(writer_session=each), table_in(memory)) for each in "ab")
+    broken = pytest.raises(Fenced, match="was broken")
+    with broken, a.fs.turn(a.root, lease=SHORT), b.fs.turn(b.root), a.fs.turn(memory.name("another")):
+        pass
 
 
 def test_who_gives_signs_of_life_is_not_broken(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,10 +70,10 @@ MUTANTS = (
     Mutant(
         "what was read earlier permits a deletion",
         "formats/hudi_ledger",
-        """    if not _is_rolled_back(state, step.instant):
+        """    if not is_being_rolled_back(state, step.instant):
         return ByName()
 """,
-        """    if not _is_rolled_back(state, step.instant):
+        """    if not is_being_rolled_back(state, step.instant):
         return ByName(cached=True)
 """,
         REPLICAS,

@@ -14,7 +14,7 @@ from putifabsent.backends.base import Absent, Created, Entry, Listed, Maybe, Ref
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.facts import Held
+from putifabsent.shim.ledger.facts import NAMES, Held
 from putifabsent.shim.ledger.records import Free, Open, Take
 from putifabsent.shim.ledger.turns import take
 from putifabsent.shim.policy import Policy
@@ -34,6 +34,15 @@ POLICY = Policy()
 
 def opens(instant: str, session: str, token: str) -> Any:
     return lambda state: Open(instant, session, token) if instant not in state.open else None
+
+
+def test_of_very_many_instants_the_latest_are_remembered() -> None:
+    ledger = Run().session("A")
+    most = 2 * NAMES
+    for number in range(3 * NAMES):
+        ledger.remember([f"{number:06d}"])
+        assert len(ledger.opened) <= most
+    assert f"{2 * NAMES:06d}" in ledger.opened
 
 
 # --- appending --------------------------------------------------------------------------------------------

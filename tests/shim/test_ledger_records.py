@@ -239,6 +239,14 @@ def test_a_checkpoint_remembers_old_completions_by_their_names() -> None:
     assert valid(kept, Open("0", "B", "o")) is None
 
 
+def test_it_remembers_for_as_long_as_a_rollback_is_open_that_what_that_names_was_completed() -> None:
+    state = fold(completed(State(kept=2), 1), Open("9", "R", "o9", "rollback", frees="1"))
+    kept = completed(state, 2, 3, 4).condensed()
+    assert (set(kept.completions), set(kept.past)) == ({"c1", "c3", "c4"}, {"2"})
+    over = fold(kept, Free("9", "R", "f9")).condensed()
+    assert (set(over.completions), set(over.past)) == ({"c3", "c4"}, {"1", "2"})
+
+
 def test_it_remembers_old_freed_instants_likewise() -> None:
     state = State(kept=2)
     for number in range(1, 5):

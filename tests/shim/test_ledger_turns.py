@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Created, Refused
+from putifabsent.backends.base import Created, Maybe, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.facts import Held, TurnName
 from putifabsent.shim.ledger.records import Open
-from tests.shim.ledger_runs import APPLIED, Run, completed_name, creation, kinds, requested
+from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds, requested
 from tests.shim.ledger_tables import LIFE, completed, no_clock
 from tests.shim.ledgers import Mutant
 
@@ -84,6 +84,19 @@ def test_a_sign_of_life_is_looked_for_now_and_then_and_before_a_turn_is_broken()
         looks.append(sum(each.startswith("get beats") for each in run.asked))
     assert looks == [1, 0, 0, 1, 0, 1, 1, 1]
     assert kinds(run) == ["OPEN", "TURN", "BREAK", "TURN"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_hears_nothing_of_its_break_does_not_wait_beyond_the_deadline(waits: bool) -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t", lease=10.0)
+    watcher = run.session("B")
+    run.takes(watcher, "u")
+    run.time = 20.0
+    for _ in range(100):
+        run.fails("create 3", Maybe(LOST))
+    assert run.takes(watcher, "u", waits=waits) is None
+    assert len(run.failing) > 80
 
 
 def test_a_beat_begins_the_watch_anew() -> None:

@@ -13,6 +13,11 @@ for the ledger permits nobody to begin it again: then that goes, too. A writer w
 creates the name all the same, goes no further with it, as where the store itself decides.
 
 The names of the history's files, and of the metadata table, go by the instants in them.
+
+A rollback may have taken what was completed meanwhile for pending, and be left by all: it is open still when
+the instant is archived. Then nothing is undone, or whoever goes on with that rollback could remove the data.
+Archival removes the pending names of an instant before its completed one; a rollback makes those anew that
+are not there.
 """
 
 from __future__ import annotations
@@ -59,6 +64,7 @@ class Asker:
     path: str  # the name that is created or deleted
     relative: str  # the same from the ledger's root
     frees: str | None = None  # the instant that the plan in a requested rollback names, or None
+    archives: bool = False  # whether a completed name goes after the pending ones of its instant
 
     def fenced(self, reason: str) -> Fenced:
         return Fenced(errno.EPERM, reason, self.path)
@@ -83,7 +89,7 @@ def _create_requested(state: State, step: Step, asker: Asker) -> Todo:
     if held is not None and held.token == asker.token:
         return ByName(cached=True)
     made = state.completed(step.instant)
-    if held is None and made is not None and _is_rolled_back(state, step.instant):
+    if held is None and made is not None and is_being_rolled_back(state, step.instant):
         return ByName()  # a completed instant is made to look pending, and then its completed name goes
     if other := held or made:
         raise NameTaken(asker.path, Holder(other.token))
@@ -100,7 +106,7 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
     if held is not None:
         return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
     if state.completed(step.instant) is not None:
-        if _is_rolled_back(state, step.instant):
+        if is_being_rolled_back(state, step.instant):
             return ByName()  # as its requested name
         raise asker.fenced(f"{step.instant} is completed")
     if step.instant in state.freed:
@@ -133,7 +139,7 @@ def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
     made = state.named(asker.relative) or _made_of(state, step.instant)
     if made is None:
         return Remove(step.instant, None) if state.is_over(step.instant) else ByName()
-    is_rolled_back = _is_rolled_back(state, step.instant)
+    is_rolled_back = not asker.archives and is_being_rolled_back(state, step.instant)
     if made == state.unpublished and made.name != asker.relative and not is_rolled_back:
         return ByName()  # it may be no name of it, and its own may still be to come
     if not made.undone and (made == state.unpublished or is_rolled_back):
@@ -160,7 +166,7 @@ def _create_slice(state: State, step: Step, asker: Asker) -> Todo:
 
 
 def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
-    if not _is_rolled_back(state, step.instant):
+    if not is_being_rolled_back(state, step.instant):
         return ByName()
     if step.instant in state.open or state.completed(step.instant) is not None:
         raise asker.fenced(f"{step.instant} is no failed instant: a rollback that takes it for one is wrong")
@@ -173,7 +179,7 @@ def _refuse_removed(state: State, step: Step, asker: Asker) -> None:
         raise asker.fenced(f"the table was removed since {step.instant} was begun")
 
 
-def _is_rolled_back(state: State, instant: str) -> bool:
+def is_being_rolled_back(state: State, instant: str) -> bool:
     """Whether a rollback of it is open, whosever: a rollback that crashed is gone on with by others."""
     return any(each.frees == instant for each in state.open.values())
 
@@ -204,6 +210,14 @@ def is_completed(name: Name) -> bool:
 def is_pending(name: Name) -> bool:
     step = step_in(name)
     return step is not None and step.state in ("requested", "inflight")
+
+
+def is_pending_beside(path: str, instant: str) -> Protocol[bool]:
+    """Whether a pending name of an instant is there, in the folder of its completed one."""
+    listed: Listed = yield from read(List(path.rpartition("/")[0]))
+    steps = (step_of(entry.name) for entry in listed.entries)
+    pending = (each for each in steps if each and each.state != "completed" and each.action != SAVEPOINT)
+    return any(each.instant == instant for each in pending)
 
 
 def timeline_in(classify: Callable[[str], Name], folder: str) -> Name | None:

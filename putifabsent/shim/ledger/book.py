@@ -31,7 +31,7 @@ from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused
 from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
-from putifabsent.shim.ledger.facts import State, TurnName
+from putifabsent.shim.ledger.facts import NAMES, State, TurnName
 from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, Line, decode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
@@ -139,6 +139,12 @@ class Ledger:
     def age(self) -> tuple[int, int]:
         """How much is known: of two of a session, the one with the higher age knows more."""
         return self.ended, self.state.number
+
+    def remember(self, instants: Iterable[str]) -> None:
+        """Remember that these are not older than the ledger; of very many, the lowest are over by now."""
+        self.opened.update(instants)
+        if len(self.opened) > 2 * NAMES:
+            self.opened.difference_update(sorted(self.opened)[:-NAMES])
 
     @property
     def root(self) -> str:
@@ -308,7 +314,7 @@ class Ledger:
 
     def _forget(self, base: State) -> None:
         self.ended += bool(self.state.life or self.state.number)
-        self.opened.update(self.state.open)
+        self.remember(self.state.open)
         self.state, self.begun = base, base.number
         self.published = self.watched = None
         self.listed = self.behind = 0

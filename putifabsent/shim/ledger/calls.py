@@ -102,7 +102,7 @@ def _decided(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
             if not isinstance(todo, Append):
                 return todo
         elif isinstance(record, (Open, Take)):
-            ledger.opened.add(record.instant)
+            ledger.remember([record.instant])
 
 
 def create(  # noqa: PLR0913 - what a creation takes, and a commit
@@ -150,13 +150,25 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     raise failed
 
 
-def delete(ledger: Ledger, rule: Rule, path: str, creation: Creation) -> Protocol[bool]:
+def delete(
+    ledger: Ledger,
+    rule: Rule,
+    path: str,
+    creation: Creation,
+    *,
+    rather: Callable[[State], Protocol[Rule | None]] | None = None,
+) -> Protocol[bool]:
     """Remove a name of an instant, or allow that one of its slices is removed.
+
+    ``rather`` may say another rule, for a state in which more than that has to be looked at.
 
     False: it goes by its name alone, which is left to the caller. ``Fenced``: it is not this session's to
     remove. ``OutcomeUnknown``, ``OSError``: it may still be there.
     """
     todo = yield from _about(path, creation, decide(ledger, rule, creation))
+    other = None if rather is None else (yield from rather(ledger.state))
+    if other is not None:
+        todo = yield from _about(path, creation, decide(ledger, other, creation))
     if not isinstance(todo, Remove):
         return False
     return (yield from remove(ledger, path, todo.instant, todo.made))

@@ -145,7 +145,7 @@ def _decide(
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
         yield from append(ledger, draft, creation, first=lambda state: settled(ledger, creation, state))
-        ledger.opened.add(instant)
+        ledger.remember([instant])
         return
     except GeneratorExit:
         raise

@@ -172,10 +172,13 @@ class State:
         """Return what a checkpoint after this state remembers of it."""
         ordered = sorted(self.completions.values(), key=lambda each: each.number)
         freed = sorted(self.freed)
+        # Of what is being rolled back it must be known for as long whether it was completed.
+        named = {each.frees for each in self.open.values()}
+        older = [each for each in ordered[: -self.kept] if each.instant in named]
         whole = replace(
             self,
             freed={instant: self.freed[instant] for instant in freed[-self.kept :]},
-            completions={each.token: each for each in ordered[-self.kept :]},
+            completions={each.token: each for each in (*older, *ordered[-self.kept :])},
         )
         dropped = {*(each.instant for each in ordered[: -self.kept]), *freed[: -self.kept]}
         past = sorted(self.past | {each for each in dropped if not whole.knows(each)})

@@ -10,7 +10,6 @@ next life of the table may have a turn of the same number, held by another threa
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections.abc import Callable, Sequence
 
@@ -176,11 +175,12 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
         return False
     token = f"{creation.token}-{turn.number}"
     record = Break(turn.number, ledger.session, token)
-    # Whether it was this breaker who ended the turn, the next look tells.
-    with contextlib.suppress(OutcomeUnknown):
+    try:
         yield from append(
             ledger,
             lambda state: None if state.turn_name != turn else record,
             creation._replace(token=token),
         )
-    return True
+    except OutcomeUnknown:
+        return False  # the next look tells, if there is time for one
+    return True  # by this breaker, or by another
