@@ -34,12 +34,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.stub_server import StubServer
+from bench.stub_server import BODY, StubServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-BODY = b"x" * 1024
 CONCURRENT = 32
 GIB = 2**30
 READS = ("cat_file", "info", "ls")

@@ -28,7 +28,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.stub_server import StubServer
+from bench.stub_server import BODY, StubServer
 from tests.service.callers import SECRET, Caller
 from tests.service.processes import serving
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     Create = Callable[[str], Awaitable[str]]
 
-BODY = b"x" * 1024
 CROWDS = (1, 32, 200)
 THREADS = 32  # as many as the service has, unless it is told otherwise
 GUARDED = "**/manifest-*"

@@ -7,6 +7,7 @@ throws the bytes away. What it alone can do is printed beside every figure that 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import urllib.request
 from functools import partial
@@ -17,10 +18,12 @@ from bench.apart import Apart
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["StubServer"]
+__all__ = ["BODY", "StubServer"]
 
-# As S3's own: the guard doubts an answer whose tag is of another form.
-_TAG = b'"9dd4e461268c8034f5c8564e155c67a6"'
+BODY = b"x" * 1024
+"""What is put whole: the guard doubts an answer that has another tag."""
+
+_TAG = f'"{hashlib.md5(BODY, usedforsecurity=False).hexdigest()}"'.encode()
 _PUT = b"HTTP/1.1 200 OK\r\nETag: " + _TAG + b"\r\nContent-Length: 0\r\n\r\n"
 _HEAD = (
     b"HTTP/1.1 200 OK\r\nETag: " + _TAG + b"\r\nContent-Length: 1024\r\n"
