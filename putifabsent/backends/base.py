@@ -43,6 +43,9 @@ class Creation(NamedTuple):
     state: str  # the folder in which the store may keep its own files for this name
     extra: Mapping[str, Any] = _NOTHING
     """What the caller adds to the put in the wrapped filesystem's words (``ACL=...``, ``metadata=...``)."""
+    first_try: int = 0
+    """With which number the keys begin that an arbiter's protocol makes of the token: of several who may use
+    one at the same time, each has another."""
 
 
 @dataclass(frozen=True, slots=True)

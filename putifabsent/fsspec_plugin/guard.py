@@ -249,7 +249,8 @@ class Guard:
 
     def resolving(self, path: str, token: str) -> Steps[Holder | None]:
         name = yield from self.known_as(self.mount.paths.full(path))
-        creation, arbiter = Creation(token, self.mount.writer, name.state), self.mount.arbiter
+        # Who creates it may be at it still.
+        creation, arbiter = self.mount.under(token, name), self.mount.arbiter
         # What another arbiter has decided may not be shown yet: "not there" would be taken for a loss.
         try:
             yield from self.mount.looking([name.state], once=True)
@@ -376,7 +377,9 @@ class Guard:
 
     def _creation(self, name: Name, extra: Mapping[str, Any], token: str | None = None) -> Creation:
         self._make_folder(name)
-        return Creation(token or new_token(), self.mount.writer, name.state, extra)
+        if token is not None:
+            return self.mount.under(token, name)._replace(extra=extra)
+        return Creation(new_token(), self.mount.writer, name.state, extra)
 
     def _make_folder(self, name: Name) -> None:
         if self.mount.kind == "local" and getattr(self.mount.fs, "auto_mkdir", False):

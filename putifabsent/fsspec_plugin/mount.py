@@ -222,6 +222,10 @@ class Mount:
         """Return a creation for one who only looks: what it finishes on the way goes under its token."""
         return Creation(new_token(), self.writer, name.state)
 
+    def under(self, token: str, name: Name) -> Creation:
+        """Return a creation under a token of somebody's, who may be using it elsewhere at the same time."""
+        return self.looker(name)._replace(token=token, first_try=int.from_bytes(os.urandom(4), "big"))
+
     def is_there(self, path: str) -> Steps[bool]:
         """Say whether a file or a folder is there; no error is an absence, as to `exists` and `isdir`."""
         self.forget_listed(path)  # it may have been made since

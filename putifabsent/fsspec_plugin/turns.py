@@ -61,9 +61,7 @@ def taken(
     Who begins something in it had better do so when no other is under way that writes the same.
     """
     yield from guard.relying(name)
-    creation = guard.mount.looker(name)
-    if token is not None:
-        creation = creation._replace(token=token)
+    creation = guard.mount.looker(name) if token is None else guard.mount.under(token, name)
 
     tower = None if guard.rules is None else guard.rules.tower
     in_the_way = None

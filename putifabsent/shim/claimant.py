@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import (
@@ -60,9 +60,11 @@ class Claimant:
     key: str | None = None  # where its own bytes lie, as soon as they may
     # The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
     may_hold: int | None = None
-    # How often it had to take another key: one whose put was not answered is never sent again.
-    attempts: int = 0
+    attempts: int = field(init=False)  # goes up with each key: one that was not answered is never sent again
     pauses: int = 0  # how often it has backed off
+
+    def __post_init__(self) -> None:
+        self.attempts = self.creation.first_try
 
     def is_mine(self, claim: Claim) -> bool:
         return claim.token == self.creation.token

@@ -51,7 +51,7 @@ class Voter:
 
     what: Name
     creation: Creation  # its token makes ballots its own
-    tries: int = 0  # how often it had to take another key: one whose put was not answered is never sent again
+    tries: int = field(init=False)  # goes up with each key: one that was not answered is never sent again
     pauses: int = 0  # how often it has backed off
     # The prepares with its own bytes that it has put, or may have.
     bodies: set[Prepare] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Voter:
     folder: str = field(init=False)  # where the ballots lie
 
     def __post_init__(self) -> None:
-        self.folder = folder_of(self.what)
+        self.tries, self.folder = self.creation.first_try, folder_of(self.what)
 
     @property
     def name(self) -> str:

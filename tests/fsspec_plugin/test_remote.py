@@ -41,6 +41,16 @@ def test_a_creation_is_known_by_the_callers_token(ground: Ground) -> None:
     assert ground.read(ground.log()) == b"mine"
 
 
+@pytest.mark.parametrize("ground", ["memory-ballot", "memory-claims"], indirect=True)
+def test_a_call_that_comes_twice_at_once_has_keys_of_its_own_each_time(ground: Ground) -> None:
+    mine = token()
+    for number in range(2):  # of one name it would be luck how they meet
+        assert Remote(ground.fs).create_as(ground.log(number), b"mine", mine)
+    found = ground.around.find(ground.folder)
+    tries = {each.rpartition(f"{mine}.")[2] for each in found if f"{mine}." in each}
+    assert len(tries) == 2
+
+
 def test_a_holder_that_was_there_before_is_as_old_as_the_store_says(on_stub: Any, stub: FaultStub) -> None:
     before = datetime.now(timezone.utc) - timedelta(hours=1)
     stub.put("bucket", "t/_delta_log/00000000000000000000.json", b"{}", last_modified=before)
