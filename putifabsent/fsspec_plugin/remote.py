@@ -41,10 +41,6 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.tower import Begins
 
 
-_under_way: dict[str, object] = {}
-"""The creations that this process makes for others, by their tokens."""
-
-
 class Admission(NamedTuple):
     """What a plain write is, for who does it by itself."""
 
@@ -126,20 +122,20 @@ class Remote:
         then, this fails as every creation does. It means nothing where no command of the name's format
         overwrites: by default Hadoop's creates ask for it all.
         """
-        with _alone(path, creation_token) as token:
-            name = self._promoted(path)
-            if name is None:
-                return False
-            if name.replaced:
-                if overwrite:
-                    check_whole(name, InMemory(value))
-                    self._mount.walk(self._guard.relying(name))
-                    if self._holds(name.path, value):
-                        return True
-                # Only a commit can come too late for its number, and only a command overwrites.
-                name = name._replace(series=None, replaced=overwrite)
-            self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
-            return True
+        token = _checked(creation_token)
+        name = self._promoted(path)
+        if name is None:
+            return False
+        if name.replaced:
+            if overwrite:
+                check_whole(name, InMemory(value))
+                self._mount.walk(self._guard.relying(name))
+                if self._holds(name.path, value):
+                    return True
+            # Only a commit can come too late for its number, and only a command overwrites.
+            name = name._replace(series=None, replaced=overwrite)
+        self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
+        return True
 
     def _holds(self, path: str, value: bytes) -> bool:
         """Whether a name has these bytes; if it has others, it is removed."""
@@ -162,32 +158,32 @@ class Remote:
         ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
         ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.
         """
-        with _alone(path, creation_token) as token:
-            self._refuse_move(path)
-            name = self._promoted(path)
-            if name is not None:
-                whence = self._fs._source(source, name)
-                try:
-                    with self._guard.losers.in_line(name, self._waiters):
-                        self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
-                except FileNotFoundError:
-                    # The same call may have come before, and have taken the source along.
-                    with suppress(NameTaken):
-                        if self.resolve_as(path, token) is not None:
-                            return True
-                    raise
-                return True
-            moved = self._guard.explain(source)
-            if not (self._guard.is_judged(moved) or (moved.guarded and self._mount.arbiter is not None)):
-                return False
-            if self._fs.isdir(path):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            if self._fs.exists(path):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            # Not `mv`, to which a name may be a pattern.
-            self._fs.cp_file(source, path)
-            self._fs.rm_file(source)
+        token = _checked(creation_token)
+        self._refuse_move(path)
+        name = self._promoted(path)
+        if name is not None:
+            whence = self._fs._source(source, name)
+            try:
+                with self._guard.losers.in_line(name, self._waiters):
+                    self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
+            except FileNotFoundError:
+                # The same call may have come before, and have taken the source along.
+                with suppress(NameTaken):
+                    if self.resolve_as(path, token) is not None:
+                        return True
+                raise
             return True
+        moved = self._guard.explain(source)
+        if not (self._guard.is_judged(moved) or (moved.guarded and self._mount.arbiter is not None)):
+            return False
+        if self._fs.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if self._fs.exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        # Not `mv`, to which a name may be a pattern.
+        self._fs.cp_file(source, path)
+        self._fs.rm_file(source)
+        return True
 
     def resolve_as(self, path: str, creation_token: str) -> Holder | None:
         """Answer an unknown outcome later, as ``resolve``; a commit that has won is shown to readers then.
@@ -288,21 +284,6 @@ def _aged(holder: Holder, path: str) -> Protocol[Holder]:
         if isinstance(seen, Found) and seen.holder.token == holder.token:
             holder = replace(holder, created=seen.holder.created)
     return replace(holder, age=(yield from age_of(holder, path)))
-
-
-@contextmanager
-def _alone(path: str, creation_token: str) -> Iterator[str]:
-    """Make a creation; a call that repeats it meanwhile, through a proxy, does nothing: ``OutcomeUnknown``.
-
-    Both would keep the bytes under one key, and the one that fails would remove those of the other.
-    """
-    token, call = _checked(creation_token), object()
-    if _under_way.setdefault(token, call) is not call:
-        raise OutcomeUnknown(path, token, "the same call is under way")
-    try:
-        yield token
-    finally:
-        del _under_way[token]
 
 
 def _turn_called(name: str) -> TurnName:

@@ -176,8 +176,11 @@ def _withdraw(path: str, token: str) -> Protocol[None]:
 
 
 def _put(ledger: Ledger, path: str, instant: str, body: Body, creation: Creation) -> Protocol[str]:
-    """Store the bytes, and see meanwhile that nobody who goes round the shim has the plain name."""
-    tries = 0
+    """Store the bytes, and see meanwhile that nobody who goes round the shim has the plain name.
+
+    Of one creation that runs twice at once each run has a key of its own: one that fails removes its bytes.
+    """
+    tries = creation.first_try
     while True:
         key = ledger.body(instant, creation.token, tries)
         answers: tuple[PutOutcome, HeadOutcome] = yield Both(Put(key, body, creation), Head(path))
