@@ -10,20 +10,21 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.error import HTTPError
 
 from putifabsent.flink import FlinkSettings, settings
 from putifabsent.spark import jar as jar_of_adapter
 from tests.faults.failover import until
 from tests.servers import leash
-from tests.servers.process import free_port
+from tests.servers.process import NotStartedError, free_port
 from tests.servers.s3 import s3a_settings
 from tests.service.callers import SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from typing_extensions import Self
 
@@ -40,6 +41,7 @@ _IN_LIB = ("paimon-flink", "iceberg-flink", "hudi-flink")
 _HADOOP = ("aws-java", "commons-logging", "hadoop-")
 _STARTS_WITHIN = 120
 _ENDS_WITHIN = 240
+_STOCK_ENDS_WITHIN = 60
 _ENDED = {"CANCELED", "FAILED", "FINISHED", "SUSPENDED"}
 
 
@@ -76,12 +78,15 @@ class Release(NamedTuple):
         The folder with Flink's ``bin``, ``lib`` and ``conf``.
     jars, formats
         The folders of what Maven has for it: Hadoop, and formats.
+    resumes_by
+        The setting that names the savepoint, or the checkpoint, from which a job goes on, as programs say it.
     """
 
     python: Path
     distribution: Path
     jars: Path
     formats: Path
+    resumes_by: str = "execution__state_recovery__path"
 
     @classmethod
     def of(cls, name: str) -> Release:
@@ -94,7 +99,9 @@ class Release(NamedTuple):
     def of_hudi(cls) -> Release:
         """Return the newest that has a bundle of Hudi's; for its own PyFlink, Python is too new."""
         made = ROOT / "tools" / "flink117" / "target"
-        return cls.of("flink120")._replace(distribution=made / "flink", formats=made / "jars")
+        return cls.of("flink120")._replace(
+            distribution=made / "flink", formats=made / "jars", resumes_by="execution__savepoint__path"
+        )
 
 
 class Manager(NamedTuple):
@@ -268,6 +275,30 @@ class Cluster:
             each.kill()
         self.task_managers = [each for each in self.task_managers if each not in killed]
 
+    @contextmanager
+    def replaced(self) -> Iterator[Callable[[], None]]:
+        """Have all task managers stand still, and others in their place.
+
+        What is given has them come back; they end with the block.
+        """
+        standing = list(self.task_managers)
+        try:
+            for each in standing:
+                each.signal(signal.SIGSTOP)
+            # Their tasks go elsewhere when they have been silent for long enough.
+            self.wait(0)
+            for _ in standing:
+                self.start_task_manager()
+            self.wait(len(standing))
+
+            def come_back() -> None:
+                for each in standing:
+                    each.signal(signal.SIGCONT)
+
+            yield come_back
+        finally:
+            self.kill_task_managers(standing)
+
     def _started(self, which: str) -> Manager:
         script = self.home / "bin" / f"{which}.sh"
         with (self.home / "log" / f"{which}-{len(self._all)}.out").open("wb") as output:
@@ -310,12 +341,28 @@ class Cluster:
 
     def cancel(self, job: str) -> None:
         """Have a job go on no more."""
-        self.ask(f"/jobs/{job}?mode=cancel", method="PATCH")
-        assert self.wait_for(job) == "CANCELED"
+        assert self.end(job) == "CANCELED"
+
+    def end(self, job: str) -> str:
+        """Have a job go on no more, unless it has ended by itself, and return its state."""
+        with suppress(HTTPError):
+            self.ask(f"/jobs/{job}?mode=cancel", method="PATCH")
+        return self.wait_for(job)
+
+    def end_of_stock(self, jobs: Iterable[str]) -> list[str]:
+        """Return how jobs end that may never do so by themselves: they are not waited for long."""
+        named = list(jobs)
+        with suppress(NotStartedError):
+            until(lambda: all(self.state(each) in _ENDED for each in named), _STOCK_ENDS_WITHIN)
+        return [self.end(each) for each in named]
 
     def checkpoints(self, job: str) -> int:
         """Return how many checkpoints of a job are complete."""
         return int(self.ask(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+
+    def checkpoint(self, job: str) -> None:
+        """Have a job make a checkpoint."""
+        self.ask(f"/jobs/{job}/checkpoints", "POST", checkpointType="FULL")
 
     def wait_for_checkpoints(self, job: str, number: int) -> None:
         """Return when so many checkpoints of a job are complete."""
@@ -373,6 +420,10 @@ class Cluster:
         """Return the path of a job's last complete checkpoint, also of one that nobody runs any more."""
         complete = (self.folder / "checkpoints" / job).glob("chk-*/_metadata")
         return max(complete, key=lambda each: int(each.parent.name.partition("-")[2])).parent.as_uri()
+
+    def resuming(self, path: str) -> dict[str, str]:
+        """Return what has a job go on from a savepoint, or a checkpoint."""
+        return {self.release.resumes_by: path}
 
     def ask(self, path: str, method: str = "GET", **said: Any) -> Any:
         """Ask the job manager by its REST API, with a body where something is said."""

@@ -11,13 +11,18 @@ from tests.faults.failover import until
 from tests.flink.programs import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tests.fault_proxy import Fault, FaultProxy
     from tests.flink.programs import Feed, Format, Program
     from tests.servers import BucketServer
 
-__all__ = ["Table", "Writer", "befalling", "made", "table_of"]
+    Row = tuple[str, int]
+
+__all__ = ["STOCK_GIVES_UP", "Table", "Writer", "befalling", "made", "table_of", "tally"]
+
+STOCK_GIVES_UP = {"restart_strategy__fixed_delay__attempts": "5"}
+"""Has a job fail in the end whose commits, past the guard, may never succeed again."""
 
 
 class Table(NamedTuple):
@@ -80,6 +85,13 @@ def table_of(name: str, program: Program, scheme: str, bucket: str) -> Table:
 def made(program: Program, schemes: Iterable[str], bucket: str) -> list[Table]:
     """Make a table of each format, each by a scheme of its own."""
     return [table_of(name, program, scheme, bucket) for scheme, name in zip(schemes, FORMATS, strict=True)]
+
+
+def tally(rows: Mapping[Row, int], expected: Collection[Row]) -> str:
+    """Say how many rows are lost, and how many are there more than once."""
+    lost = sum(row not in rows for row in expected)
+    doubled = sum(times > 1 for times in rows.values())
+    return f"{lost} of {len(expected)} lost, {doubled} doubled"
 
 
 @contextmanager

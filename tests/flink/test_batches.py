@@ -9,35 +9,36 @@ import pytest
 
 from putifabsent.inspection import inspect
 from tests.fault_proxy import HELD, LATE
-from tests.flink.cluster import GUARDED
-from tests.flink.programs import Program, counted
-from tests.flink.tables import Table, Writer, befalling, made
+from tests.flink.cluster import GUARDED, STOCK
+from tests.flink.programs import FORMATS, Program, counted
+from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, made, tally
 from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from tests.conftest import Note
     from tests.fault_proxy import Fault, FaultProxy
     from tests.flink.cluster import Cluster
     from tests.servers import BucketServer
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(600), LONG]
 
-ROWS, A_SECOND = 400, 200
+NAMES, ROWS, A_SECOND = ("job0", "job1"), 400, 200
+EXPECTED = {(who, n) for who in NAMES for n in range(ROWS)}
 
 
 @pytest.fixture(scope="module")
 def programs(cluster: Cluster, program: Program) -> Iterator[dict[str, Program]]:
     """Run two programs, by what is in their rows."""
     with Program(cluster, cluster.folder / "another.log") as another:
-        yield {"job0": program, "job1": another}
+        yield dict(zip(NAMES, (program, another), strict=True))
 
 
-@pytest.fixture
-def tables(programs: dict[str, Program], bucket: str) -> list[Table]:
-    """Make guarded tables, of which each program has heard."""
+def known(programs: dict[str, Program], schemes: Iterable[str], bucket: str) -> list[Table]:
+    """Make tables of which each program has heard."""
     first, *others = programs.values()
-    tables = made(first, GUARDED, bucket)
+    tables = made(first, schemes, bucket)
     for program, table in product(others, tables):
         table.form.made(program, table.warehouse)
     return tables
@@ -57,9 +58,19 @@ def all_is_there_once(writers: list[Writer], cluster: Cluster, program: Program,
     """See that all jobs come to their end, all rows are there once, and nothing is damaged."""
     assert {cluster.wait_for(each.job) for each in writers} == {"FINISHED"}
     for table in dict.fromkeys(each.table for each in writers):
-        expected = {(each.who, n): 1 for each in writers if each.table == table for n in range(ROWS)}
-        assert table.form.read(program, table.warehouse) == expected
+        assert table.form.read(program, table.warehouse) == dict.fromkeys(EXPECTED, 1)
         assert inspect(table.url, **store.storage_options).damage == []
+
+
+def what_became_of(stock: list[Writer], cluster: Cluster, program: Program) -> str:
+    """Say how jobs without a guard have ended, and what became of their rows."""
+    ended = dict(zip(stock, cluster.end_of_stock(each.job for each in stock), strict=True))
+    told = []
+    for table in dict.fromkeys(each.table for each in stock):
+        rows = table.form.read(program, table.warehouse)
+        states = [state for each, state in ended.items() if each.table == table]
+        told.append(f"stock {table.form.folder}: {states}, {tally(rows, EXPECTED)}")
+    return "; ".join(told)
 
 
 def restart(cluster: Cluster) -> None:
@@ -85,16 +96,20 @@ def test_batches_that_are_all_about_to_commit_lose_and_double_nothing(
     fault: Fault,
     is_killed: bool,
     settings: dict[str, str],
-    tables: list[Table],
     programs: dict[str, Program],
     program: Program,
     cluster: Cluster,
     proxies: list[FaultProxy],
     store: BucketServer,
+    bucket: str,
+    note: Note,
 ) -> None:
+    past, tables = (known(programs, schemes, bucket) for schemes in ([STOCK] * len(FORMATS), GUARDED))
     with befalling(proxies, fault) as wait:
+        stock = writing(past, programs, **settings, **STOCK_GIVES_UP)
         writers = writing(tables, programs, **settings)
         wait(len(writers) - 1)  # Iceberg's two may wait for each other, on one task manager
         if is_killed:
             restart(cluster)
     all_is_there_once(writers, cluster, program, store)
+    note(what_became_of(stock, cluster, program))

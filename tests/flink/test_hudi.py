@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent.flink import FlinkSettings
-from putifabsent.inspection import inspect
-from putifabsent.timeline import State
+from putifabsent.inspection import Kind, inspect
+from putifabsent.timeline import State, read
 from tests.fault_proxy import HELD, FaultProxy
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, Cluster, Release, guarding, mounts
+from tests.flink.copies import AFTERWARDS, IN_SAVEPOINT, feed, resumed_twice, rows_at_the_end
 from tests.flink.programs import Feed, Format, Program, counted
-from tests.flink.tables import Table, Writer, befalling
+from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, tally
+from tests.servers.process import NotStartedError
 from tests.service.processes import serving
 from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from putifabsent.timeline import Timeline
+    from tests.conftest import Note
     from tests.servers import BucketServer
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(900), LONG]
 
 ROWS, A_SECOND, AT_ONCE = 400, 20, 100
-TOLD = "'connector'='hudi', 'path'='{}/t', 'write.operation'='insert'"
+NAMES = ("job0", "job1")
+# Of the schemes that lead past the guard, one that Hudi writes log files to: not s3n.
+STOCK = "oss"
+INSERTS = "'write.operation'='insert'"
+# Each job has a partition of its own: rows of both in one file are a conflict, by Hudi's rules.
+KEYED = "'table.type'='MERGE_ON_READ', 'hoodie.datasource.write.recordkey.field'='n'"
+UPSERTS = f"{KEYED}, 'compaction.delta_commits'='2'"
+TYPES = {"copy on write": ("", INSERTS), "merge on read": ("PARTITIONED BY (who)", UPSERTS)}
+# Hudi has a lock for jobs of several processes that needs nothing else, but not on S3.
 LOCKED = (
     "'hoodie.write.concurrency.mode'='OPTIMISTIC_CONCURRENCY_CONTROL', "
     "'hoodie.write.lock.provider'='org.putifabsent.hadoop.Hudi014LockProvider'"
 )
+BY_COMMITS = "'metadata.enabled'='true'"
 # What the store is asked meanwhile.
 MEANWHILE = {"before a commit": "PUT .0", "after it": "PUT .commit", "in a checkpoint": "PUT .parquet"}
 
@@ -47,9 +60,16 @@ def inserted(timeline: Timeline[Any]) -> int:
     return sum(stat["numInserts"] for stats in partitions for stat in stats)
 
 
-def told_to(options: str) -> Format:
+def told_to(*options: str, partitions: str = "") -> Format:
     """Return how Flink names tables with these options: Hudi's own catalog wants a folder that is there."""
-    return Format("'type'='generic_in_memory'", "t", inserted, f"WITH ({options})")
+    said = ", ".join(("'connector'='hudi'", "'path'='{}/t'", *options))
+    return Format("'type'='generic_in_memory'", "t", inserted, f"{partitions} WITH ({said})")
+
+
+# So long a task waits for a commit. Where the next checkpoint is due by then, it has written one row.
+WAITS = {"execution__checkpointing__timeout": "60 s", "execution__checkpointing__min_pause": "5 s"}
+AT_OUR_WORD = {"execution__checkpointing__interval": "1 h"}
+"""Has a job make those checkpoints that it is told to."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +91,8 @@ def told(
         serving(mounts(store, client_kwargs=client), log=output) as (_, address),
     ):
         site, config = guarding(store, address)
-        yield FlinkSettings({**site, "fs.s3a.endpoint": between.endpoint}, config)
+        past = {f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+        yield FlinkSettings({**site, **past, "fs.s3a.endpoint": between.endpoint}, config)
 
 
 @pytest.fixture(scope="module")
@@ -93,96 +114,215 @@ def program(cluster: Cluster) -> Iterator[Program]:
         yield program
 
 
-@pytest.fixture
-def warehouse(bucket: str) -> str:
-    """Return where a test has its table."""
-    return f"{GUARDED[0]}://{bucket}/{uuid.uuid4().hex[:8]}"
+def table_of(bucket: str, form: Format, scheme: str = GUARDED[0]) -> Table:
+    """Return a table that the first job makes."""
+    return Table(form, f"{scheme}://{bucket}/{uuid.uuid4().hex[:8]}")
 
 
-def is_there_once(table: Table, who: set[str], program: Program, store: BucketServer) -> None:
-    """See that all rows are there once, and that nothing is damaged."""
-    assert table.form.read(program, table.warehouse) == {(each, n): 1 for each in who for n in range(ROWS)}
-    assert inspect(table.url, **store.storage_options).damage == []
-
-
-@pytest.mark.parametrize(
-    ("names", "options"),
-    [({"job0"}, TOLD), ({"job0", "job1"}, f"{TOLD}, {LOCKED}")],
-    ids=["one", "two with the lock"],
-)
-def test_jobs_on_one_table_lose_and_double_nothing(
-    names: set[str], options: str, warehouse: str, program: Program, cluster: Cluster, store: BucketServer
+def is_there_once(
+    table: Table, who: Iterable[str], program: Program, store: BucketServer, found: Iterable[Kind] = ()
 ) -> None:
-    table = Table(told_to(options), warehouse)
+    """See that all rows are there once, and that no more damage is found than this."""
+    assert table.form.read(program, table.warehouse) == {(each, n): 1 for each in who for n in range(ROWS)}
+    assert [each.kind for each in inspect(table.url, **store.storage_options).damage] == list(found)
+
+
+def counting(table: Table, program: Program, cluster: Cluster, **settings: str) -> list[str]:
+    """Have two jobs write, and come to their end."""
     jobs = []
-    for each in sorted(names):
-        jobs.append(table.form.streamed(program, warehouse, each, counted(ROWS, A_SECOND)))
+    for each in NAMES:
+        source = counted(ROWS, A_SECOND)
+        jobs.append(table.form.streamed(program, table.warehouse, each, source, **settings))
         # The first one makes the table.
         cluster.wait_for_checkpoints(jobs[0], 1)
+    return jobs
+
+
+@pytest.mark.parametrize(("partitions", "options"), TYPES.values(), ids=TYPES)
+def test_two_jobs_on_one_table_lose_and_double_nothing(
+    partitions: str,
+    options: str,
+    program: Program,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    note: Note,
+) -> None:
+    stock = table_of(bucket, told_to(options, partitions=partitions), STOCK)
+    past = counting(stock, program, cluster, **STOCK_GIVES_UP)
+    table = table_of(bucket, told_to(options, LOCKED, partitions=partitions))
+    jobs = counting(table, program, cluster)
     assert {cluster.wait_for(each) for each in jobs} == {"FINISHED"}
-    is_there_once(table, names, program, store)
+    is_there_once(table, NAMES, program, store)
+    compacted = [
+        each for each in read(table.url, **store.storage_options).active() if each.action == "commit"
+    ]
+    assert compacted
+    ended = cluster.end_of_stock(past)
+    rows = stock.form.read(program, stock.warehouse)
+    note(f"stock: {ended}, {tally(rows, {(who, n) for who in NAMES for n in range(ROWS)})}")
 
 
 def writing(table: Table, feed: Feed, program: Program, **settings: str) -> Writer:
     """Have a job write what it is given."""
-    # For so long a task of Hudi's waits for a commit.
-    told = {"execution__checkpointing__timeout": "60 s", **settings}
-    return Writer(
-        table, "job", table.form.streamed(program, table.warehouse, "job", feed.source, **told), feed
-    )
+    job = table.form.streamed(program, table.warehouse, "job", feed.source, **WAITS, **settings)
+    return Writer(table, "job", job, feed)
+
+
+def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer:
+    """Have a job write what it is given."""
+    folder.mkdir()
+    return writing(table, Feed(folder), program, **settings)
 
 
 @pytest.fixture
-def writer(warehouse: str, program: Program, cluster: Cluster, tmp_path: Path) -> Writer:
+def writer(bucket: str, program: Program, cluster: Cluster, tmp_path: Path) -> Writer:
     """Have a job write what it is given."""
-    feed = Feed(tmp_path / "feed")
-    feed.folder.mkdir()
-    writer = writing(Table(told_to(TOLD), warehouse), feed, program)
+    writer = fed(table_of(bucket, told_to(INSERTS)), program, tmp_path / "feed")
     cluster.wait_for_checkpoints(writer.job, 1)
     return writer
+
+
+@pytest.fixture(params=list(MEANWHILE.values()), ids=list(MEANWHILE))
+def held(request: pytest.FixtureRequest, writer: Writer, between: FaultProxy) -> Iterator[Writer]:
+    """Have a job write, and wait for the store's answer: until the proxy is calmed."""
+    with befalling([between], HELD, kind=request.param) as wait:
+        writer.pour(range(AT_ONCE))
+        wait(1)
+        yield writer
+
+
+def are_committed(table: Table, rows: int, store: BucketServer) -> None:
+    """Return when a table has so many rows."""
+    until(lambda: table.total(store) >= rows, 240, f"{table.url} has no {rows} rows")
 
 
 def loses_and_doubles_nothing(
     writer: Writer, program: Program, cluster: Cluster, store: BucketServer
 ) -> None:
     """Give a job the rest of its rows, bit by bit, and see that all of them are there once."""
-    for rows in range(AT_ONCE, ROWS + 1, AT_ONCE):
-
-        def are_committed(rows: int = rows) -> bool:
-            return writer.table.total(store) >= rows
-
-        until(are_committed, 240, f"{writer.table.url} has no {rows} rows")
-        if rows < ROWS:
-            writer.pour(range(rows, rows + AT_ONCE))
+    are_committed(writer.table, AT_ONCE, store)
+    for rows in range(AT_ONCE, ROWS, AT_ONCE):
+        writer.pour(range(rows, rows + AT_ONCE))
+        are_committed(writer.table, rows + AT_ONCE, store)
     cluster.cancel(writer.job)
-    is_there_once(writer.table, {writer.who}, program, store)
+    is_there_once(writer.table, [writer.who], program, store)
 
 
-@pytest.mark.parametrize("kind", MEANWHILE.values(), ids=MEANWHILE)
 def test_task_managers_that_are_killed_lose_and_double_nothing(
-    kind: str, writer: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
 ) -> None:
-    with befalling([between], HELD, kind=kind) as wait:
-        writer.pour(range(AT_ONCE))
-        wait(1)
-        cluster.kill_task_managers(cluster.task_managers)
+    cluster.kill_task_managers(cluster.task_managers)
+    between.calm()
     for _ in range(2):
         cluster.start_task_manager()
-    loses_and_doubles_nothing(writer, program, cluster, store)
+    loses_and_doubles_nothing(held, program, cluster, store)
 
 
-@pytest.mark.parametrize("kind", MEANWHILE.values(), ids=MEANWHILE)
 def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
-    kind: str, writer: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
 ) -> None:
-    with befalling([between], HELD, kind=kind) as wait:
-        writer.pour(range(AT_ONCE))
-        wait(1)
-        cluster.job_manager.kill()
+    cluster.job_manager.kill()
+    between.calm()
     cluster.start_job_manager()
     cluster.wait(2)
-    assert writer.feed is not None
-    resumed = writing(
-        writer.table, writer.feed, program, execution__savepoint__path=cluster.last_checkpoint(writer.job)
-    )
+    assert held.feed is not None
+    checkpoint = cluster.last_checkpoint(held.job)
+    resumed = writing(held.table, held.feed, program, **cluster.resuming(checkpoint))
     loses_and_doubles_nothing(resumed, program, cluster, store)
+
+
+def written(writers: Iterable[Writer], numbers: range, cluster: Cluster) -> None:
+    """Give jobs rows, and return when files with them are begun: those of no checkpoint yet."""
+    for each in writers:
+        cluster.wait_for_tasks(each.job)
+        before = cluster.rows_read(each.job)
+        each.pour(numbers)
+        cluster.wait_for_rows(each.job, before + len(numbers))
+
+
+def commit(writers: Iterable[Writer], rows: int, cluster: Cluster, store: BucketServer) -> None:
+    """Have jobs make a checkpoint each, and commit what they have."""
+    for each in writers:
+        cluster.checkpoint(each.job)
+    for each in writers:
+        are_committed(each.table, rows, store)
+
+
+@pytest.mark.parametrize(
+    ("is_sent", "options"),
+    [
+        pytest.param(False, (INSERTS,), id="as they write"),
+        # Their files come late. Readers who list files see them, and those who go by commits do not.
+        pytest.param(True, (INSERTS, LOCKED, BY_COMMITS), id="as they have sent it"),
+    ],
+)
+def test_task_managers_that_stand_still_and_come_back_lose_and_double_nothing(
+    is_sent: bool,
+    options: tuple[str, ...],
+    program: Program,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    between: FaultProxy,
+    tmp_path: Path,
+    note: Note,
+) -> None:
+    both = [
+        fed(table_of(bucket, told_to(*said), scheme), program, tmp_path / scheme, **AT_OUR_WORD)
+        for scheme, said in ((GUARDED[0], options), (STOCK, (INSERTS,)))
+    ]
+    written(both, range(AT_ONCE), cluster)
+    sent = len(both) if is_sent else 0
+    with befalling([between], HELD, sent, kind="PUT .parquet") as wait:
+        for each in both[:sent]:
+            cluster.checkpoint(each.job)
+        wait(sent)
+        with cluster.replaced() as come_back:
+            # Meanwhile others write the same rows, and commit them.
+            for each in both:
+                cluster.wait_for_tasks(each.job)
+                cluster.wait_for_rows(each.job, AT_ONCE)
+            commit(both, AT_ONCE, cluster, store)
+            between.calm()
+            come_back()
+            cluster.wait(4)
+            written(both, range(AT_ONCE, ROWS), cluster)
+            commit(both, ROWS, cluster, store)
+            for each in both:
+                cluster.cancel(each.job)
+    guarded, stock = both
+    rows = stock.table.form.read(program, stock.table.warehouse)
+    note(f"stock: {tally(rows, {(stock.who, n) for n in range(ROWS)})}")
+    late = [Kind.ORPHANED_SLICE] if is_sent else []
+    is_there_once(guarded.table, [guarded.who], program, store, late)
+
+
+def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_it(
+    program: Program,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    between: FaultProxy,
+    tmp_path: Path,
+    note: Note,
+) -> None:
+    table = table_of(bucket, told_to(INSERTS, LOCKED))
+    # The one whose commit waits for its answer has the lock.
+    writers = resumed_twice(
+        table, program, cluster, [between], tmp_path / "guarded", kind="PUT .0", held=1, **WAITS
+    )
+    feed(writers[1:], cluster)
+    expected = IN_SAVEPOINT | AFTERWARDS
+    are_committed(table, len(expected), store)
+    assert rows_at_the_end(writers, program, cluster) == dict.fromkeys(expected, 1)
+    assert inspect(table.url, **store.storage_options).damage == []
+    stock = table_of(bucket, told_to(INSERTS), STOCK)
+    _, *copies = resumed_twice(
+        stock, program, cluster, [], tmp_path / "stock", held=0, **WAITS, **STOCK_GIVES_UP
+    )
+    with suppress(AssertionError, NotStartedError):
+        feed(copies, cluster)
+    ended = [cluster.end(each.job) for each in copies]
+    rows = stock.form.read(program, stock.warehouse)
+    note(f"stock: {ended}, {tally(rows, expected)}")

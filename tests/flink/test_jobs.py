@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from tests.fault_proxy import LATE
 from tests.faults.failover import until
 from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import FORMATS, Feed, counted
-from tests.flink.tables import Table, Writer, befalling, made
+from tests.flink.tables import Table, Writer, befalling, made, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,11 +61,12 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
     guarded = counting(program, tables)
     assert {cluster.wait_for(each.job) for each in guarded} == {"FINISHED"}
     all_is_there_once(guarded, program, store)
+    noted = []
     for first, second in zip(stock[::2], stock[1::2], strict=True):
         ended = [cluster.wait_for(each.job) for each in (first, second)]
         rows = first.table.form.read(program, first.table.warehouse)
-        lost, doubled = len(EXPECTED.keys() - rows.keys()), sum(times > 1 for times in rows.values())
-        note(f"stock {first.table.form.folder}: {ended}, {lost} of {len(EXPECTED)} lost, {doubled} doubled")
+        noted.append(f"stock {first.table.form.folder}: {ended}, {tally(rows, EXPECTED)}")
+    note("; ".join(noted))
 
 
 def fed(program: Program, tables: Iterable[Table], folder: Path) -> list[Writer]:
@@ -135,20 +135,9 @@ def test_task_managers_that_are_killed_in_a_commit_lose_and_double_nothing(
 def test_task_managers_that_stand_still_and_come_back_lose_and_double_nothing(
     in_a_commit: list[Writer], program: Program, cluster: Cluster, store: BucketServer
 ) -> None:
-    standing = list(cluster.task_managers)
-    try:
-        for each in standing:
-            each.signal(signal.SIGSTOP)
-        # Their tasks go elsewhere when they have been silent for long enough.
-        cluster.wait(0)
-        for _ in standing:
-            cluster.start_task_manager()
-        cluster.wait(len(standing))
-        for each in standing:
-            each.signal(signal.SIGCONT)
+    with cluster.replaced() as come_back:
+        come_back()
         lose_and_double_nothing(in_a_commit, program, cluster, store)
-    finally:
-        cluster.kill_task_managers(standing)
 
 
 def test_jobs_go_on_from_their_checkpoints_when_the_job_manager_is_killed_in_a_commit(
@@ -169,5 +158,5 @@ def resume(writer: Writer, program: Program, cluster: Cluster) -> str:
         writer.table.warehouse,
         writer.who,
         writer.feed.source,
-        execution__state_recovery__path=cluster.last_checkpoint(writer.job),
+        **cluster.resuming(cluster.last_checkpoint(writer.job)),
     )

@@ -1,0 +1,93 @@
+"""A job that stops with a savepoint, and two that are resumed from it by mistake: copies of one job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.fault_proxy import HELD
+from tests.flink.programs import Feed
+from tests.flink.tables import Table, Writer, befalling
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from pathlib import Path
+
+    from tests.fault_proxy import FaultProxy
+    from tests.flink.cluster import Cluster
+    from tests.flink.programs import Program
+
+__all__ = ["AFTERWARDS", "COPIES", "IN_SAVEPOINT", "feed", "resumed_twice", "rows_at_the_end"]
+
+STOPPED, COPIES = "stopped", ("copy0", "copy1")
+AT_ONCE, ROWS = 100, 400
+IN_SAVEPOINT = {(STOPPED, n) for n in range(AT_ONCE)}
+AFTERWARDS = {(who, n) for who in COPIES for n in range(ROWS)}
+
+
+def writing(program: Program, table: Table, who: str, folder: Path, **settings: str) -> Writer:
+    """Have a job write what it is given."""
+    feed = Feed(folder / who)
+    feed.folder.mkdir(parents=True)
+    return Writer(
+        table, who, table.form.streamed(program, table.warehouse, who, feed.source, **settings), feed
+    )
+
+
+def resumed_twice(
+    table: Table,
+    program: Program,
+    cluster: Cluster,
+    proxies: list[FaultProxy],
+    folder: Path,
+    *,
+    kind: str = "POST rename",
+    held: int = 1 + len(COPIES),
+    **settings: str,
+) -> list[Writer]:
+    """Stop a job, and resume two from its savepoint.
+
+    With proxies, they are about to commit what is in the savepoint: none knows yet that another does.
+
+    Parameters
+    ----------
+    kind
+        What their commits are to the proxies.
+    held
+        How many of them there are when copies run: those of all three, unless one waits for another's lock.
+    settings
+        Flink's, for each job.
+    """
+    stopped = writing(program, table, STOPPED, folder, **settings, execution__checkpointing__interval="1 h")
+    stopped.pour(range(AT_ONCE))
+    cluster.wait_for_tasks(stopped.job)
+    cluster.wait_for_rows(stopped.job, AT_ONCE)
+    with befalling(proxies, HELD, kind=kind) as wait:
+        savepoint = cluster.stop(stopped.job)
+        if not proxies:
+            cluster.wait_for(stopped.job)
+        # Between two checkpoints what is poured is read, also after those that have been missed.
+        settings |= {**cluster.resuming(savepoint), "execution__checkpointing__min_pause": "1 s"}
+        copies = [writing(program, table, who, folder, **settings) for who in COPIES]
+        if proxies:
+            wait(held)
+    return [stopped, *copies]
+
+
+def feed(copies: list[Writer], cluster: Cluster) -> None:
+    """Give copies their own rows, bit by bit."""
+    for first in range(0, ROWS, AT_ONCE):
+        complete = [cluster.checkpoints(each.job) for each in copies]
+        for each in copies:
+            each.pour(range(first, first + AT_ONCE))
+        for each, number in zip(copies, complete, strict=True):
+            cluster.wait_for_checkpoints(each.job, number + 3)
+
+
+def rows_at_the_end(writers: list[Writer], program: Program, cluster: Cluster) -> Counter[tuple[str, int]]:
+    """Return how often each row is there when copies are cancelled."""
+    stopped, *copies = writers
+    for each in copies:
+        cluster.cancel(each.job)
+    # Where another job has been before it, its commit is refused, and it has failed.
+    assert cluster.wait_for(stopped.job) in {"FINISHED", "FAILED"}
+    return stopped.table.form.read(program, stopped.table.warehouse)
