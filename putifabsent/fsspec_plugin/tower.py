@@ -44,7 +44,8 @@ _BETWEEN = {("commit", "inflight"): ""}
 """What stands between a pending instant's time and its state, where that is not its action."""
 
 _BY_GUESS = 120.0
-"""Seconds for which a session waits of which nothing is known: it may write what nobody else does."""
+"""Seconds for which a session waits of which nothing is known: it may write what nobody else does. So long,
+too, others wait for an instant that does not say what it writes."""
 
 _LONGEST_REST = 4.0
 """Seconds for which who has others before it, beside the next one, asks the store nothing: one for each."""
@@ -195,7 +196,13 @@ class Tower:
                 return hudi_sets.planned(plan)
         habit, _ = yield from self._expected(ledger, opened.session)
         content = yield from self._declaration(ledger, instant, opened, "inflight")
-        return hudi_sets.declared(content, habit) if content else habit
+        if content:
+            return hudi_sets.declared(content, habit)
+        if self._watch.unchanged(f"{ledger.root}/{instant} undeclared", opened.token) > _BY_GUESS:
+            begun: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
+            # Who writes and has not said what never will; a stream may have no rows for hours.
+            return {} if isinstance(begun, Got) else habit
+        return habit
 
     def _declaration(
         self, ledger: Ledger, instant: str, opened: Opened, state: str

@@ -286,6 +286,22 @@ def test_of_whom_nothing_is_known_does_not_wait_for_long(drivers: list[Driver], 
     assert c.asks().turn is not None
 
 
+def test_nobody_waits_for_long_for_who_writes_and_never_says_what(
+    drivers: list[Driver], clock: Clock
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.writer.fs.pipe_file(a.writer.requested("300"), b"")
+    for _ in range(9):  # it may be finding out what it is going to write
+        a.beats("300")
+        assert b.asks().behind == "300 of session a"
+        clock.now += 30
+    a.beats("300")
+    a.writer.fs.pipe_file(a.writer.inflight("300"), b"")
+    b.commits("400", (F,))
+    b.commits("500", (F,))
+
+
 def test_who_has_given_up_waiting_waits_anew(drivers: list[Driver], clock: Clock) -> None:
     a, b, c = drivers
     known(a, b)
