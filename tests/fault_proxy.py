@@ -71,8 +71,11 @@ def _is_whole(data: bytes) -> bool:
 
 def _method_and_ending(data: bytes) -> list[str]:
     method, path = data.split(b" ", 2)[:2]
-    _, dot, ending = path.partition(b"?")[0].rpartition(b"/")[2].rpartition(b".")
-    return [f"{method.decode('latin-1')} {(dot + ending).decode('latin-1')}"]
+    name = path.partition(b"?")[0].rpartition(b"/")[2]
+    _, dot, ending = name.rpartition(b".")
+    # A key that is made of a token ends with any number.
+    kind = b"~" if b"~" in name else dot + ending
+    return [f"{method.decode('latin-1')} {kind.decode('latin-1')}"]
 
 
 def _target(data: bytes) -> list[str]:
@@ -130,8 +133,8 @@ class FaultProxy(LossyProxy):
     nothing when two requests meet (moto).
 
     By the ``speech`` a request's kind is a method of HTTP (of ``"files"`` with the ending of the name that it
-    is about: ``"HEAD .parquet"``), an operation of DynamoDB, a command of Redis, or a step of a counter:
-    ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
+    is about, ``"HEAD .parquet"``, or ``"PUT ~"``), an operation of DynamoDB, a command of Redis, or a step of
+    a counter: ``"INSERT"`` in PostgreSQL, ``"setData"`` in ZooKeeper.
 
     ``requests`` are all that have come, and ``lost`` says with how many something went wrong.
     """
