@@ -72,8 +72,7 @@ _CONDITIONS = {"IfMatch", "IfNoneMatch"}
 _MANY_REGIONS = re.compile("arn:[^:]*:s3::")
 _WRITES = {"copy_object", "create_multipart_upload", "put_object"}
 _UNTOLD = {"delete_object", "get_object", "head_object", "put_object"}
-S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
-"""Matches S3's entity tags, those of encrypted objects, too. A web page's have another form."""
+_S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
 
 
 class Sender:
@@ -154,8 +153,12 @@ def _is_from_s3(method: str, answer: Mapping[str, Any]) -> bool:
     meta = answer["ResponseMetadata"]
     if method == "delete_object" and meta["HTTPStatusCode"] == HTTPStatus.NO_CONTENT:
         return True
-    has_tag = S3S_TAG.fullmatch(answer.get("ETag") or "") is not None
-    return has_tag or bool(meta.get("RequestId")) or method not in _UNTOLD
+    return is_s3s_tag(answer.get("ETag")) or bool(meta.get("RequestId")) or method not in _UNTOLD
+
+
+def is_s3s_tag(tag: str | None) -> bool:
+    """Whether it has the form of S3's entity tags, also of encrypted objects; a web page has another."""
+    return tag is not None and _S3S_TAG.fullmatch(tag) is not None
 
 
 async def _until_closed(creator: Any, sender: ref[Sender]) -> AsyncGenerator[None, None]:

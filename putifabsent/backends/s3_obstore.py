@@ -51,7 +51,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.object_store import own_metadata, unconditional, unimplemented
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import CODES, S3S_TAG, outcome_of
+from putifabsent.backends.s3_client import CODES, is_s3s_tag, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -294,7 +294,7 @@ class FastBucket:
         The page may be kept on an S3. Nobody leads away from AWS, where encrypted objects show no digest.
         """
         if self._is_aws:
-            return _is_s3s(tag)
+            return is_s3s_tag(tag)
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         return tag is not None and tag.strip('"').lower() == digest
 
@@ -315,7 +315,7 @@ class FastBucket:
         """Read it; None: as for :meth:`head`."""
         try:
             answer = obstore.get(self._bucket, key)
-            return Got(bytes(answer.bytes())) if _is_s3s(answer.meta["e_tag"]) else None
+            return Got(bytes(answer.bytes())) if is_s3s_tag(answer.meta["e_tag"]) else None
         except _FAILURES as error:
             if not isinstance(error, FileNotFoundError):
                 return _reading(self._known(error), name)
@@ -384,17 +384,13 @@ def found(
     return Found(holder, properties=kept)
 
 
-def _is_s3s(tag: str | None) -> bool:
-    return tag is not None and S3S_TAG.fullmatch(tag) is not None
-
-
 def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:
     return isinstance(seen, Found) and seen.holder.token == creation.token
 
 
 def _seen(answer: obstore.GetResult) -> Found | None:
     seen = _found(answer)
-    return seen if seen.holder.token or _is_s3s(answer.meta["e_tag"]) else None
+    return seen if seen.holder.token or is_s3s_tag(answer.meta["e_tag"]) else None
 
 
 def _found(answer: obstore.GetResult) -> Found:

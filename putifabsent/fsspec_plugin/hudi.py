@@ -29,7 +29,6 @@ from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
 from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, completed_by, other_layout, was_moved
-from putifabsent.shim.formats.hudi_ledger import FIRST_WITH_LOGS_OF_THEIR_OWN
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read
@@ -208,7 +207,7 @@ class Hudi:
         known = self._tables.get(folder)
         if known is None:
             self._tables.pop(folder, None)
-        elif step is not None and step.state == "log" and known.version < FIRST_WITH_LOGS_OF_THEIR_OWN:
+        elif step is not None and hudi_ledger.is_nobodys(step, known.version):
             root = str(known.name.table)
             table = yield from self._table_at(root)
             self._tables.pop(folder, None)

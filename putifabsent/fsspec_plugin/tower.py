@@ -192,27 +192,27 @@ class Tower:
                 return {}  # another job may run it in an hour
         if opened.action in _CLUSTERS:
             plan = yield from self._declaration(ledger, instant, opened, "requested")
-            if opened.action not in _WRITE or plan.get("clusteringPlan"):
-                return hudi_sets.planned(plan)
+            if opened.action not in _WRITE or (plan or {}).get("clusteringPlan"):
+                return hudi_sets.planned(plan or {})
         habit, _ = yield from self._expected(ledger, opened.session)
         content = yield from self._declaration(ledger, instant, opened, "inflight")
         if content:
             return hudi_sets.declared(content, habit)
-        if self._watch.unchanged(f"{ledger.root}/{instant} undeclared", opened.token) > _BY_GUESS:
-            begun: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
-            # Who writes and has not said what never will; a stream may have no rows for hours.
-            return {} if isinstance(begun, Got) else habit
-        return habit
+        undeclared = self._watch.unchanged(f"{ledger.root}/{instant} undeclared", opened.token)
+        # Who writes and has not said what never will; a stream may have no rows for hours.
+        return habit if content is None or undeclared <= _BY_GUESS else {}
 
     def _declaration(
         self, ledger: Ledger, instant: str, opened: Opened, state: str
-    ) -> Protocol[Mapping[str, Any]]:
-        """Return what an open instant's file says, read until it says something."""
+    ) -> Protocol[Mapping[str, Any] | None]:
+        """Return what an open instant's file says, read until it says something; None: it is not there."""
         key = (opened.token, state)
         if key not in self._declared:
-            content = yield from _content(_pending(ledger, instant, opened, state))
+            path = _pending(ledger, instant, opened, state)
+            got = yield from _got(path)
+            content = _content(got, path)
             if not content:
-                return {}
+                return None if isinstance(got, Absent) else {}
             self._declared.keep(key, content)
         return self._declared[key]
 
@@ -234,9 +234,11 @@ class Tower:
                 continue
             key = (ledger.root, each.token)
             if key not in self._written:
-                content = yield from _content(ledger.path(each.body))
-                if content is None:
+                path = ledger.path(each.body)
+                got = yield from _got(path)
+                if got is None:
                     continue  # not to be read now
+                content = _content(got, path)
                 self._written.keep(
                     key, hudi_sets.written(content) if content and hudi_sets.is_a_writers(content) else {}
                 )
@@ -264,11 +266,16 @@ def _is_due(state: State, commits: int) -> bool:
     return sum(each.instant > last and each.name.rpartition(".")[2] in _WRITE for each in made) >= commits
 
 
-def _content(path: str) -> Protocol[Mapping[str, Any] | None]:
-    """Return what an instant's file says: nothing, where it was archived; None: it can't be read now."""
+def _got(path: str) -> Protocol[Got | Absent | None]:
+    """Return an instant's file; None: it can't be read now."""
     try:
         got: Got | Absent = yield from read(Get(path))
     except OSError:
         return None
-    content = None if isinstance(got, Absent) else content_of(got.data, path, [])
+    return got
+
+
+def _content(got: Got | Absent | None, path: str) -> Mapping[str, Any]:
+    """Return what an instant's file says: nothing, where it was archived."""
+    content = content_of(got.data, path, []) if isinstance(got, Got) else None
     return {} if content is None else content.value

@@ -101,14 +101,13 @@ class Dataset:
         return number
 
     def admits(self, offer: Offer, seen: Seen | None) -> bool:
-        """Whether a set may be committed now; results and errors are those of :meth:`State.admits`."""
-        state = self.state()
+        """Whether a set may be committed to what was there last; see :meth:`State.admits` for the errors."""
         if seen is not None and not self._has(seen):
             raise Fenced(
                 f"{self._url} was removed, or made again, since this job began, or has loaded it: nothing is "
                 "committed. Run it again"
             )
-        return state.admits(offer, self._url)
+        return self._state.admits(offer, self._url)
 
     def _has(self, seen: Seen) -> bool:
         if seen.number >= self._state.last:
@@ -122,6 +121,7 @@ class Dataset:
     def _commit(self, offer: Offer, seen: Seen | None) -> int | None:
         taken: NameTaken | None = None
         for _ in range(_ROUNDS):
+            self.state()
             if not self.admits(offer, seen):
                 return None
             record = Record.next(self._state, offer)

@@ -37,8 +37,9 @@ PROMISES = {
 }
 
 _TEXT = files(__package__).joinpath("rules.sql").read_text(encoding="utf-8")
+_, _COMMON, _ = _TEXT.split("\n\n", 2)
 RULES = {
-    (promise, breach): sql
+    (promise, breach): f"{_COMMON}\n{sql}"
     for promise, breach, sql in re.findall(r"(?ms)^-- (\w): (.+?)\n(.+?)(?=^--|\Z)", _TEXT)
 }
 """The questions, by the letter of the promise that an answer breaks, and what has happened then."""

@@ -2,6 +2,14 @@
 -- machine, Spark on a cluster: they mean the same to both. Each returns a `name`, and in `detail` what is wrong
 -- with it; an answer without rows is good. The heading says which promise is broken then, and how.
 
+-- when a name was first known to be there, by the clock of each host; for all questions
+with known as (
+    select name, host, min(ended) as moment from history
+    where ended is not null
+    and (outcome in ('created', 'found') or (outcome = 'taken' and identity = name))
+    group by name, host
+)
+
 -- U: more than one creation was acknowledged
 select identity as name, concat(cast(count(*) as string), ' creations were acknowledged') as detail
 from history where action = 'create' and outcome = 'created'
@@ -86,13 +94,7 @@ where loser.action = 'create' and loser.outcome = 'taken' and loser.identity = l
 -- L: it was not there, after it had been
 select absent.name, concat('writer ', cast(absent.writer as string), ' did not find it') as detail
 from history absent
-join (
-    -- when it was first known to be there, by the clock of each host
-    select name, host, min(ended) as moment from history
-    where ended is not null
-    and (outcome in ('created', 'found') or (outcome = 'taken' and identity = name))
-    group by name, host
-) known
+join known
 on known.name = absent.name and known.host = absent.host and absent.begun > known.moment
 where absent.action = 'read' and absent.outcome = 'absent' and not absent.closing
 
@@ -118,11 +120,5 @@ from (
     on found.action = 'read' and found.name = creation.name and found.seen = creation.offered
     where creation.action = 'create' and (creation.outcome = 'created' or found.name is not null)
 ) holder
-join (
-    -- when it was first known to be there, by the clock of each host
-    select name, host, min(ended) as moment from history
-    where ended is not null
-    and (outcome in ('created', 'found') or (outcome = 'taken' and identity = name))
-    group by name, host
-) known
+join known
 on known.name = holder.name and known.host = holder.host and known.moment < holder.begun

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 NEWEST = 9
 """The version of the newest tables."""
 
-FIRST_WITH_LOGS_OF_THEIR_OWN = 8
+_FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _PROPERTIES = "hoodie.properties"
 
 
@@ -76,9 +76,7 @@ def rule_for(asker: Asker, *, deletes: bool, version: int = NEWEST) -> Rule | No
     It ``deletes`` the name; else it creates it, or writes over it. ``version`` is the table's.
     """
     step = step_of(asker.path)
-    if step is None or step.action == SAVEPOINT:
-        return None
-    if step.state == "log" and version < FIRST_WITH_LOGS_OF_THEIR_OWN:
+    if step is None or step.action == SAVEPOINT or is_nobodys(step, version):
         return None
     chosen = _RULES[step.state][deletes]
     return lambda state: chosen(state, step, asker)
@@ -210,6 +208,11 @@ def is_completed(name: Name) -> bool:
 def is_pending(name: Name) -> bool:
     step = step_in(name)
     return step is not None and step.state in ("requested", "inflight")
+
+
+def is_nobodys(step: Step, version: int) -> bool:
+    """Whether it is of a log file that instants share, in tables of this version."""
+    return step.state == "log" and version < _FIRST_WITH_LOGS_OF_THEIR_OWN
 
 
 def is_pending_beside(path: str, instant: str) -> Protocol[bool]:
