@@ -12,11 +12,13 @@ import errno
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from botocore.exceptions import ClientError
+from botocore.utils import parse_timestamp
 from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 from tenacity import AsyncRetrying
@@ -50,7 +52,6 @@ from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Mapping
-    from datetime import datetime
 
     from putifabsent.backends.base import Creation, StageOutcome
     from putifabsent.backends.body import Body
@@ -80,6 +81,7 @@ class Sender:
 
     def __init__(self, options: Mapping[str, Any], connect_timeout: float, timeout: float) -> None:
         self._remade = (dict(options), connect_timeout, timeout)
+        self._is_a_callers = options.get("session") is not None
         config = dict(options.get("config_kwargs") or {})
         config["connect_timeout"], config["read_timeout"] = connect_timeout, timeout
         config["retries"] = dict(ONCE)
@@ -109,6 +111,9 @@ class Sender:
     async def client(self, bucket: str | None = None) -> Any:
         """Return the client for a bucket, which is closed when its loop ends, or nobody has this any more."""
         await self.fs.set_session()
+        if not self._is_a_callers:
+            parsers = self.fs.session.get_component("response_parser_factory")
+            parsers.set_parser_defaults(timestamp_parser=time_of)
         creator = self.fs._s3creator
         if self.fs.asynchronous and creator not in self._closing:
             self._closing[creator] = _until_closed(creator, ref(self))
@@ -146,6 +151,15 @@ class Sender:
         send = getattr(await self.client(), method)
         model = "".join(word.title() for word in send.__name__.split("_"))
         return frozenset(self.fs._kwargs_helper._get_valid_keys(model))
+
+
+def time_of(text: str) -> datetime:
+    """Read a time of an answer as botocore does, whose way takes most of the time of a long listing."""
+    if text.endswith("Z"):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(f"{text[:-1]}+00:00")
+    time: datetime = parse_timestamp(text)
+    return time
 
 
 def _is_from_s3(method: str, answer: Mapping[str, Any]) -> bool:

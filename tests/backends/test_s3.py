@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timezone
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.utils import parse_timestamp
 
 from putifabsent.backends import s3_client
 from putifabsent.backends.base import Created, Listed, Maybe, Refused, TryAgain
@@ -35,6 +37,21 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Creation
     from tests.backends.s3_stores import Lane
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-02T03:04:05.678Z",
+        "2026-01-02T03:04:05Z",
+        "2026-01-02T03:04:05.123456789Z",
+        "2026-01-02T03:04:05+01:00",
+        "Fri, 02 Jan 2026 03:04:05 GMT",
+        "1767323045",
+    ],
+)
+def test_a_time_is_what_botocore_reads(text: str) -> None:
+    assert s3_client.time_of(text) == parse_timestamp(text)
 
 
 def chosen_of(*names: str) -> list[Any]:
@@ -251,6 +268,13 @@ class OnTheStub(PublishTests, StoreTests):
             assert [each.name for each in listed.entries] == [f"{folder}/x"]
         else:
             assert isinstance(listed, (Refused, TryAgain))
+
+    def test_times_of_a_listing_are_read_by_their_one_form(
+        self, ask: Ask, folder: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ask(creating(f"{folder}/x"))
+        monkeypatch.setattr(s3_client, "parse_timestamp", None)
+        assert [each.created.tzinfo for each in ask(List(folder)).entries] == [timezone.utc]
 
     def test_a_folder_of_two_pages_is_listed_whole(self, ask: Ask, stub: FaultStub, folder: str) -> None:
         names = [f"{folder}/{number:04}" for number in range(PAGE + 1)]

@@ -121,6 +121,16 @@ def test_the_endpoint_is_where_requests_go(
     assert made_store(options).endpoint() == ELSEWHERE
 
 
+def test_a_caller_s_session_reads_times_as_before() -> None:
+    session = AioSession()
+    asyncio.run(client_of(made_store({"session": session, "anon": True, "asynchronous": True})))
+    assert session.get_component("response_parser_factory")._defaults == {}
+
+
+async def client_of(store: S3Store) -> None:
+    await store._sender.client()
+
+
 @pytest.mark.parametrize(
     ("options", "endpoint"),
     [
