@@ -15,8 +15,6 @@ from putifabsent.fsspec_plugin import telemetry
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins
-from putifabsent.shim.ledger import turns
-from putifabsent.shim.ledger.appending import append
 from tests.fsspec_plugin.grounds import ground_of
 from tests.fsspec_plugin.hudi_tables import table_in
 from tests.fsspec_plugin.tower_drivers import (
@@ -231,25 +229,6 @@ def test_the_same_call_again_has_the_same_turn_whatever_is_in_the_way(drivers: l
     mine = b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=Begins())
     assert mine.turn is not None
     assert b.remote.take_turn(b.root, token, thread="main", lease=600.0, begins=Begins()) == mine
-
-
-def test_a_turn_that_is_given_back_meanwhile_shows_nobody_past(
-    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a, b, _ = drivers
-    known(a, b, F, F)
-    a.begins("300", (F,))
-    assert b.asks().behind == "300 of session a"
-    again = a.remote.take_turn(a.root, str(uuid.uuid4()), thread="main", lease=600.0)
-    appending = append
-
-    def late(*args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setattr(turns, "append", appending)
-        a.remote.release_turn(a.root, str(again.turn))
-        return (yield from appending(*args, **kwargs))
-
-    monkeypatch.setattr(turns, "append", late)
-    assert b.asks().behind == "300 of session a"
 
 
 def test_other_turns_wait_for_no_commit(drivers: list[Driver]) -> None:

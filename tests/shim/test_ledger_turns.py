@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds, requested
 from tests.shim.ledger_tables import LIFE, completed, no_clock
 from tests.shim.ledgers import Mutant
+
+if TYPE_CHECKING:
+    from putifabsent.shim.requests import Protocol
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
@@ -37,6 +41,90 @@ def test_a_turn_that_another_has_is_not_had_by_trying() -> None:
     run.takes(run.session("A"), "t")
     assert run.takes(run.session("B"), "u") is None
     assert run.asked == ["list ledger", f"get beats/{LIFE}.0000000002"]
+
+
+def test_who_waits_for_a_turn_looks_but_for_the_next_record() -> None:
+    run = Run(ONE)
+    holder, waiter = run.session("A"), run.session("B")
+    held = run.takes(holder, "t", lease=16.0)
+    assert held is not None
+    run.takes(waiter, "u")
+    for _ in range(3):
+        assert run.takes(waiter, "u") is None
+        assert run.asked == ["get 3"]
+    run.releases(holder, held)
+    assert run.takes(waiter, "u") is not None
+
+
+def test_who_waits_for_a_turn_of_a_removed_table_takes_the_next_one_s_soon() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t", lease=16.0)
+    waiter = run.session("B")
+    run.takes(waiter, "u")
+    run.remove_all()
+    made = in_another_process(run, "A")
+    turn = run.takes(made, "v")
+    assert turn is not None
+    run.releases(made, turn)
+    run.time = 1.0
+    assert run.takes(waiter, "u") is None
+    run.time = 1.1
+    assert run.takes(waiter, "u") is not None
+
+
+def test_who_begins_reads_once_that_another_has_the_turn() -> None:
+    run = Run(ONE)
+    run.takes(run.session("A"), "t")
+    waiter = run.session("B")
+    run.time = 1.0
+    assert run.play(begins(waiter, "another")) is None
+    run.time = 2.0
+    assert run.play(begins(waiter, "another")) is None
+    assert run.asked == ["list ledger", f"get beats/{LIFE}.0000000002"]
+
+
+@pytest.mark.parametrize("looks_at", [0.5, 1.0], ids=["by the next record", "by a listing"])
+@pytest.mark.parametrize("opened", [(), (ONE,)], ids=["alone", "beside an instant"])
+@pytest.mark.parametrize("is_given_back_after", range(8))
+def test_who_begins_has_heard_who_is_in_the_way_of_a_turn_that_is_free(
+    is_given_back_after: int, opened: tuple[Open, ...], looks_at: float
+) -> None:
+    run = Run(*opened)
+    holder, waiter = run.session("A"), run.session("B")
+    held = run.takes(holder, "t")
+    assert held is not None
+    assert run.play(begins(waiter, "another")) is None
+    run.time = looks_at
+    protocol, outcome = begins(waiter, "another"), None
+    with suppress(StopIteration):
+        for _ in range(is_given_back_after):
+            outcome = run._outcome(protocol.send(outcome))
+        run.play_aside(turns.release(holder, held, creation("r")))
+        assert run.play_on(protocol, outcome) is None
+    assert kinds(run).count("TURN") == 1
+
+
+@pytest.mark.parametrize("opened", [(), (ONE,)], ids=["alone", "beside an instant"])
+def test_who_begins_gets_a_turn_that_is_given_back_where_nobody_is_in_the_way(
+    opened: tuple[Open, ...],
+) -> None:
+    run = Run(*opened)
+    holder, waiter = run.session("A"), run.session("B")
+    held = run.takes(holder, "t")
+    assert held is not None
+    assert run.play(begins(waiter)) is None
+    run.releases(holder, held)
+    assert run.play(begins(waiter)) is not None
+
+
+def begins(ledger: Any, *others: str) -> Protocol[Any]:
+    """Take the turn to begin what others are in the way of."""
+
+    def in_the_way(_: Any) -> Protocol[tuple[str, ...]]:
+        yield from ()
+        return others
+
+    return turns.take(ledger, "main", 10.0, creation("u"), clock=no_clock, waits=False, in_the_way=in_the_way)
 
 
 def test_who_waits_gets_the_turn_when_it_is_given_back() -> None:
@@ -279,6 +367,14 @@ def test_a_turn_goes_on_after_a_completion() -> None:
     run.completes(ledger, "1", "c1", turn=held)
     run.completes(ledger, "2", "c2", turn=held)
     assert run.releases(ledger, held)
+
+
+def test_a_turn_that_is_watched_elsewhere_is_still_that_of_who_asks_by_its_token() -> None:
+    run = Run()
+    turn = run.takes(run.session("A"), "t")
+    elsewhere = in_another_process(run, "A")
+    assert run.takes(elsewhere, "u") is None
+    assert run.takes(elsewhere, "t") == turn
 
 
 def test_a_turn_whose_taking_had_no_answer_is_asked_for_again_by_its_token() -> None:

@@ -19,7 +19,7 @@ from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Ledger, Watched
 from putifabsent.shim.ledger.completion import settled
-from putifabsent.shim.ledger.facts import State, TurnName
+from putifabsent.shim.ledger.facts import Held, State, TurnName
 from putifabsent.shim.ledger.records import Break, Record, Release, Turn
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put
@@ -44,9 +44,10 @@ def take(
     """Take the turn; None: somebody else has it, or is in the way.
 
     Two requests where it is free; one or two more where another has completed something since: whoever has it
-    may list the store itself, and is to find there all that was completed before. A turn that nobody gives
-    signs of life for is broken, and then taken. The ledger remembers since when it has watched a turn, from
-    one call to the next. By the creation's token the same call again returns the same turn.
+    may list the store itself, and is to find there all that was completed before. One where another has it
+    still, now and then two. A turn that nobody gives signs of life for is broken, and then taken. The ledger
+    remembers since when it has watched a turn, from one call to the next. By the creation's token the same
+    call again returns the same turn.
 
     After ``lease`` seconds without a beat others may break this turn; ``clock`` are seconds that only go on,
     by the caller's own clock. With ``waits`` it waits, up to the deadline, while somebody else has it.
@@ -58,10 +59,12 @@ def take(
     attempt = 0
     while True:
         ledger.waited_for, before = (), None
-        if in_the_way is not None:
-            yield from _look(ledger, in_the_way, creation)
+        is_held = yield from _is_held_still(ledger, creation, clock)
+        if in_the_way is not None and not is_held:
+            is_held = yield from _look(ledger, in_the_way, creation)
             before = ledger.state
-        if not ledger.waited_for:
+        is_in_line = bool(ledger.waited_for)
+        if not (is_held or is_in_line):
             draft = _turn(ledger, thread, lease, creation.token, before)
             number = yield from append(
                 ledger, draft, creation, first=lambda state: settled(ledger, creation, state)
@@ -73,8 +76,8 @@ def take(
                 # Who asks again may do so when it has been broken.
                 reason = f"turn {number} was taken, and broken before that was answered: ask for another"
                 raise Fenced(errno.EPERM, reason, ledger.root)
-            if (yield from _break(ledger, creation, clock)):
-                continue
+        if not is_in_line and (yield from _break(ledger, creation, clock)):
+            continue
         attempt += 1
         if not waits or not (yield Pause(min(attempt, _LONGEST_WAIT))):
             return None
@@ -111,14 +114,33 @@ def beat(ledger: Ledger, turn: TurnName, creation: Creation, *, clock: Callable[
     return True
 
 
+def _is_held_still(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Protocol[bool]:
+    """Whether somebody else has the turn that was seen last, for there is no record after it. One request.
+
+    It costs less than a listing, and says no more than that the wait may go on: in a life that is over, or
+    behind a checkpoint, the next record never comes. So listings follow as often as looks for a sign of life.
+    """
+    held, watched = ledger.state.turn, ledger.watched
+    is_watched = watched is not None and watched.turn == ledger.state.turn_name
+    if held is None or watched is None or not is_watched or creation.token in ledger.state.tokens:
+        return False
+    if _is_due(watched, held, (yield Now(clock))):
+        return False
+    got: Got | Absent = yield from read(Get(ledger.record(ledger.state.number + 1).path))
+    return isinstance(got, Absent)
+
+
 def _look(
     ledger: Ledger, in_the_way: Callable[[Ledger], Protocol[Sequence[str]]], creation: Creation
-) -> Protocol[None]:
-    """Find out what is in the way of a turn that is free, and not got by the same call before.
+) -> Protocol[bool]:
+    """Find out what is in the way of a turn that is free; return whether it is another's.
 
-    Who knows of no others' instants has nothing to read anew: what was opened since is seen by who appends.
+    Who knows of no others' instants and turn has nothing to read anew: what has come since is seen by who
+    appends. Nothing is in the way of a turn that the same call has got before.
     """
-    is_alone = all(each.session == ledger.session for each in ledger.state.open.values())
+    is_alone = ledger.state.turn is None and all(
+        each.session == ledger.session for each in ledger.state.open.values()
+    )
     if not is_alone:
         yield from ledger.current(creation)
     if ledger.state.turn is None:
@@ -127,6 +149,8 @@ def _look(
             yield from ledger.current(creation)
         if creation.token not in ledger.state.tokens:
             ledger.waited_for = found
+        return False
+    return creation.token not in ledger.state.tokens
 
 
 def _holds(ledger: Ledger, state: State, turn: TurnName) -> bool:
@@ -139,19 +163,20 @@ def _turn(
 ) -> Callable[[State], Record | None]:
     """Say what takes the turn while none is held.
 
-    After ``before``, in which somebody was asked what is in the way: only if the turn was free then, and
-    nothing was opened since. Who had it may have given it back by now, to one who has waited longer.
+    After ``before``, in which somebody was asked what is in the way: only if nothing was opened since.
     """
 
     def draft(state: State) -> Record | None:
-        is_new = before is not None and (
-            before.turn is not None or not before.open.keys() >= state.open.keys()
-        )
+        is_new = before is not None and not before.open.keys() >= state.open.keys()
         if state.turn is not None or is_new:
             return None
         return Turn(state.number + 1, ledger.session, token, thread, lease)
 
     return draft
+
+
+def _is_due(watched: Watched, held: Held, now: float) -> bool:
+    return now - watched.looked > held.lease / _LOOKS_A_LEASE
 
 
 def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Protocol[bool]:
@@ -162,7 +187,7 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     looked = yield Now(clock)
     watched = ledger.watched if ledger.watched and ledger.watched.turn == turn else None
     is_over = watched is not None and looked - watched.since > held.lease
-    if watched is not None and not is_over and looked - watched.looked <= held.lease / _LOOKS_A_LEASE:
+    if watched is not None and not is_over and not _is_due(watched, held, looked):
         return False
     got: Got | Absent = yield from read(Get(ledger.beat(turn)))
     shown = None if isinstance(got, Absent) else got.data
