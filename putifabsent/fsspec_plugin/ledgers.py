@@ -97,7 +97,8 @@ class Ledgers:
             kept = self._books.get(name.state)
             if kept is not None and kept.age <= ledger.age:
                 self._keep(name.state, ledger)
-                if writes and ledger.behind >= EVERY and name.state not in self.pruning:
+                most = EVERY if ledger.prunes else 2 * EVERY
+                if writes and ledger.behind >= most and name.state not in self.pruning:
                     self._prune(ledger)
 
     def _keep(self, state: str, ledger: Ledger) -> None:
@@ -146,7 +147,7 @@ class Ledgers:
                 self.pruning.discard(state)
 
         self.pruning.add(state)
-        ledger.behind = 0
+        ledger.behind, ledger.prunes = 0, False
         try:
             threading.Thread(target=work, name="putifabsent-prune", daemon=True).start()
         except RuntimeError as error:  # no more threads, or the interpreter is about to end

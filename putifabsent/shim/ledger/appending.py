@@ -170,6 +170,7 @@ def _append_first(
         yield from ledger.arbiter.create(
             name, InMemory(encode(record)), creation._replace(token=record.token)
         )
+        ledger.prunes = True
     except NameTaken:
         pass
     except OutcomeUnknown as error:

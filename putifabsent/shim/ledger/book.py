@@ -124,6 +124,8 @@ class Ledger:
     opened: set[str] = field(default_factory=set)
     listed: int = 0  # the highest number that a listing has shown
     behind: int = 0  # how many objects the last listing has shown that pruning would remove
+    # Whether this session has written a checkpoint since it pruned: others prune where none of these has.
+    prunes: bool = False
     # The token of a completion that is known to be under its plain name, or to have been moved from there.
     published: str | None = None
     watched: Watched | None = None  # by this session, which waits for it
