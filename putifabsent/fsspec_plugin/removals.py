@@ -18,7 +18,7 @@ from putifabsent.fsspec_plugin.steps import Call, Decide, Steps, Together
 from putifabsent.shim.arbiter_choice import state_of_record
 from putifabsent.shim.expiry import is_lowest
 from putifabsent.shim.ledger.book import is_marker, record_at
-from putifabsent.shim.names import Name, states_at
+from putifabsent.shim.names import Name, Role, states_at
 from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Walk
 
@@ -46,7 +46,8 @@ class Removals:
         """Refuse to remove a guarded name, or a folder, of a table that another arbiter decides about.
 
         Of a folder that the store removes the table is looked at that it is, or is a part of, and none below
-        it; an arbiter's mount finds all of them when it lists what it removes. ``ConfigError`` names both.
+        it; an arbiter's mount finds all of them when it lists what it removes. A format's own marks, which go
+        with each commit, are no table. ``ConfigError`` names both.
         """
         policy = self._mount.policy
         for full in self._mount.paths.all_full(path):
@@ -57,7 +58,7 @@ class Removals:
                 yield from self._mount.looking([name.state], once=True)
             elif recursive:
                 yield from self._mount.looking(policy.states(full), once=True)
-                if self._mount.arbiter is None:
+                if self._mount.arbiter is None and name.role is not Role.MARKER:
                     yield from self._mount.looking(states_at(full), once=False)
 
     def plainly(self, path: Any, *, recursive: bool = False) -> bool:

@@ -130,3 +130,21 @@ def test_a_sign_of_life_by_a_turn_s_name_is_two_requests_and_so_is_giving_it_bac
     turn = str(Remote(fs).take_turn(table, str(uuid.uuid4()), thread="main", lease=600.0).turn)
     assert sent(stub, lambda: Remote(fs).beat_turn(table, turn)) == ["GET", "PUT"]
     assert sent(stub, lambda: Remote(fs).release_turn(table, turn)) == ["PUT", "GET"]
+
+
+def test_a_folder_of_hudi_s_marks_is_removed_without_a_look(
+    stub: FaultStub, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = session(stub, table, "a").fs
+    listed: list[str] = []
+    listing = fs.backend.list
+
+    def noted(folder: str) -> Any:
+        listed.append(folder)
+        return listing(folder)
+
+    monkeypatch.setattr(fs.backend, "list", noted)
+    for folder, looks in (("data", 2), (".hoodie/.temp/100", 1), (".hoodie/.temp/200/MARKERS0", 0)):
+        Remote(fs).removed(f"{table}/{folder}", recursive=True)
+        assert len(listed) == looks
+        listed.clear()
