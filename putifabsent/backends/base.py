@@ -56,6 +56,8 @@ class Created:
     at: datetime | None = field(default=None, compare=False)
     """The store's own time of its answer, or None where that does not say it. A store that shows a time
     before that for what came in parts must say it."""
+    again: bool = field(default=False, compare=False)
+    """Whether an earlier request has written them: of this creation, but maybe of another run of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,14 @@ two comes first is decided as ever, by the name and the ledger.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Created, Creation, Got, Holder
-from putifabsent.errors import InvalidTransition
+from putifabsent.backends.body import InMemory
+from putifabsent.errors import Fenced, InvalidTransition, NameTaken, OutcomeUnknown, unknown_from
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
@@ -30,8 +32,10 @@ from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
 from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, completed_by, other_layout, was_moved
 from putifabsent.shim.ledger import calls, completion
+from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.records import Free
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import Located, read
+from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Get, Head, Protocol
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi import Step
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import State
+
+T = TypeVar("T")
 
 _FOLDER = "/.hoodie"
 """In which a table's ledger lies; its timeline, too, or below it."""
@@ -110,13 +116,18 @@ class Hudi:
             return
         creation = self._mount.looker(table.name)
 
-        def deciding(ledger: Ledger) -> Protocol[None]:
+        def permitting(ledger: Ledger) -> Protocol[None]:
             rule = _rule(ledger, name, creation, version=table.version)
             if rule is not None and not (explicit and not (yield from _is_nothing(name))):
-                yield from calls.decide(ledger, rule, creation)
+                deciding = partial(calls.decide, ledger, rule, creation)
+                yield from self._unless_given_up(ledger, name, deciding)
 
         yield from self.relying(table.name)
-        yield Decide(self._guard.ledgers.using(table.name, deciding))
+        try:
+            yield Decide(self._guard.ledgers.using(table.name, permitting))
+        except Fenced:
+            if not (yield from self._is_nobodys_by_now(name, table)):
+                raise
 
     def relying(self, name: Name) -> Steps[None]:
         """Find out, before a record is written, whether the store and the other mounts can be relied on."""
@@ -144,7 +155,7 @@ class Hudi:
         by_name = partial(self._guard.by_name, name, body, creation)
         if rule is None:
             return by_name()
-        return calls.create(
+        creating = calls.create(
             ledger,
             rule,
             name.path,
@@ -155,6 +166,66 @@ class Hudi:
             turn=turns_held().get(self._guard.ledgers.place(name)),
             largest_publish=self._mount.store.largest_publish,
         )
+        return creating if frees is None else self._requesting(ledger, name, step, creation, creating)
+
+    def _requesting(
+        self, ledger: Ledger, name: Name, step: Step, creation: Creation, creating: Protocol[Created]
+    ) -> Protocol[Created]:
+        """Request a rollback; then see that nobody has given it up before it was there."""
+        created = yield from creating
+        try:
+            state = yield from ledger.current(creation)
+            if step.instant in state.open or state.completed(step.instant) is not None:
+                return created
+            yield from self._withdrawn(name)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised, as what can't be known
+            unknown_from(error, OutcomeUnknown(name.path, creation.token, f"it may be given up: {error}"))
+        raise Fenced(errno.EPERM, f"the rollback {step.instant} was given up meanwhile", name.path)
+
+    def _unless_given_up(
+        self, ledger: Ledger, name: Name, deciding: Callable[[], Protocol[T]]
+    ) -> Protocol[T]:
+        """Decide; once more where that was refused for rollbacks that nobody can go on with."""
+        try:
+            return (yield from deciding())
+        except Fenced:
+            given_up = 0
+            for rollback in hudi_ledger.rollbacks_of(ledger.state, name):
+                given_up += yield from self._given_up(ledger, name, rollback)
+            if not given_up:
+                raise
+        return (yield from deciding())
+
+    def _given_up(self, ledger: Ledger, name: Name, rollback: str) -> Protocol[bool]:
+        """Give up a rollback that was never requested: whoever was about to has died, or is paused.
+
+        Meanwhile its name is taken. So whoever is paused fails; or comes when it is given up, and sees that.
+        """
+        folder, opened = hudi_ledger.timeline_of(ledger, name), ledger.state.open[rollback]
+        if folder is None:
+            return False
+        last = f"{rollback}.rollback.requested"
+        plan = self._mount.policy.classify(f"{folder}/{last}")
+        for each in (plan, plan._replace(path=f"{other_layout(folder)}/{last}")):
+            if not (yield from _is_nothing(each)):
+                return False
+        creation = self._mount.looker(plan)
+        try:
+            yield from self._guard.by_name(plan, InMemory(b""), creation)
+        except NameTaken:
+            return False
+        free = Free(rollback, ledger.session, creation.token)
+        yield from append(
+            ledger, lambda state: free if state.open.get(rollback) == opened else None, creation
+        )
+        yield from self._withdrawn(plan)
+        return True
+
+    def _withdrawn(self, name: Name) -> Protocol[object]:
+        arbiter = self._mount.arbiter
+        return removed(name.path) if arbiter is None else arbiter.delete(name, self._mount.looker(name))
 
     def resolving(
         self, name: Name, creation: Creation, by_name: Callable[[], Protocol[Holder | None]]
@@ -183,7 +254,7 @@ class Hudi:
             return False
         creation = self._mount.looker(table.name)
 
-        def deleting(ledger: Ledger) -> Protocol[bool]:
+        def ending(ledger: Ledger) -> Protocol[bool]:
             ruling = partial(_rule, ledger, name, creation, deletes=True, version=table.version)
 
             def rather(state: State) -> Protocol[calls.Rule | None]:
@@ -195,10 +266,11 @@ class Hudi:
             rule = ruling(archives=True)
             if rule is None or (hudi_ledger.is_pending(name) and (yield from _is_nothing(name))):
                 return False  # nobody's work ends
-            return (yield from calls.delete(ledger, rule, name.path, creation, rather=rather))
+            deleting = partial(calls.delete, ledger, rule, name.path, creation, rather=rather)
+            return (yield from self._unless_given_up(ledger, name, deleting))
 
         yield from self.relying(table.name)
-        removed: bool = yield Decide(self._guard.ledgers.using(table.name, deleting), name)
+        removed: bool = yield Decide(self._guard.ledgers.using(table.name, ending), name)
         return removed
 
     def _looking_again(self, name: Name) -> Steps[None]:
@@ -208,10 +280,21 @@ class Hudi:
         if known is None:
             self._tables.pop(folder, None)
         elif step is not None and hudi_ledger.is_nobodys(step, known.version):
-            root = str(known.name.table)
-            table = yield from self._table_at(root)
-            self._tables.pop(folder, None)
-            self._tables.keep(root, table)
+            yield from self._known_anew(folder, known)
+
+    def _known_anew(self, folder: str, known: Table) -> Steps[Table | None]:
+        root = str(known.name.table)
+        table = yield from self._table_at(root)
+        self._tables.pop(folder, None)
+        return self._tables.keep(root, table)
+
+    def _is_nobodys_by_now(self, name: Name, known: Table) -> Steps[bool]:
+        """Whether it is of a log file that instants share since the table was downgraded."""
+        step = hudi_ledger.step_in(name)
+        if step is None or step.state != "log":
+            return False
+        table = yield from self._known_anew(name.path.rpartition("/")[0], known)
+        return table is not None and hudi_ledger.is_nobodys(step, table.version)
 
     def loses_instants(self, folder: str) -> bool:
         """Whether a folder has instants in it, and the ledger that knows them elsewhere."""

@@ -106,13 +106,16 @@ class Ledgers:
         with contextlib.suppress(KeyError):  # by another thread
             self._books.move_to_end(state)
             if len(self._books) > _MOST_READ:
-                _, oldest = self._books.popitem(last=False)
-                oldest.remember(oldest.state.open)
+                self._remember(*self._books.popitem(last=False))
 
     def _forget(self, state: str) -> None:
         book = self._books.pop(state, None)
         if book is not None:
-            book.remember(book.state.open)
+            self._remember(state, book)
+
+    def _remember(self, state: str, book: Ledger) -> None:
+        book.remember(book.state.open)
+        self._opened.keep(state, book.opened)
 
     def _decides(self) -> Native | Arbiter:
         return self._mount.arbiter or Native(self._mount.store.largest_put)

@@ -236,7 +236,7 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
         if voter.is_mine(value):
             yield from voter.publish(incarnation, value)
             yield from _stand(voter, Prepare(incarnation, 0, value))
-            return Created()
+            return Created(again=value != prepare.voter)
         yield from _withdraw(voter)
         if incarnation in voter.committed:
             yield from _refuse_unbacked(voter, incarnation, value)

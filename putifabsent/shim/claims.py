@@ -19,6 +19,7 @@ before the claim, and published after it: the store's time of the one is early, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder, Refused
@@ -65,7 +66,7 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
             raise
         reason = f"a claim had been sent, and then there was {type(error).__name__}: {error}"
         unknown_from(error, claimant.unknown(reason))
-    return created
+    return replace(created, again=claim.key != claimant.key)
 
 
 def find(

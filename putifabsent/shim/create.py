@@ -306,7 +306,7 @@ def _whose(outcome: CompleteOutcome, sendings: _Sendings) -> Protocol[Created | 
         holder = seen.holder
     sendings.uncertain = holder.token == sendings.token
     if sendings.uncertain:
-        return Created(holder.version)
+        return Created(holder.version, again=True)
     if sendings.lost is not None and not (yield from _was_there_before(holder, sendings)):
         raise sendings.unknown(
             "an answer was lost, and another is there that may have come later: what was created first may "

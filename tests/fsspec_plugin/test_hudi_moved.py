@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from putifabsent.errors import ConfigError
+from putifabsent.errors import ConfigError, Fenced
 from putifabsent.fsspec_plugin.remote import Remote
 from tests.fsspec_plugin.grounds import Kind
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
@@ -215,3 +215,15 @@ def test_what_is_renamed_into_a_timeline_from_elsewhere_is_no_upgrade(ground: Gr
     ground.write(source, b"")
     assert Remote(ground.fs).rename_as(source, name, str(uuid.uuid4()))
     assert ground.is_there(name)
+
+
+def test_a_session_that_idled_while_a_table_was_downgraded_writes_to_the_log_files_of_older_commits(
+    memory: Ground,
+) -> None:
+    root = table_in(memory)
+    a, idle = (Writer(memory.mount(writer_session=session), root) for session in ("a", "idle"))
+    a.commits("100")
+    with pytest.raises(Fenced, match="completed"):
+        idle.fs.pipe_file(idle.log_of("100"), b"")
+    memory.write(f"{root}/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
+    idle.fs.pipe_file(idle.log_of("100"), b"")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
+from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
@@ -49,6 +50,16 @@ def test_a_call_that_comes_twice_at_once_has_keys_of_its_own_each_time(ground: G
     found = ground.around.find(ground.folder)
     tries = {each.rpartition(f"{mine}.")[2] for each in found if f"{mine}." in each}
     assert len(tries) == 2
+
+
+@pytest.mark.parametrize("ground", ["memory-native", "memory-ballot"], indirect=True)
+def test_who_decides_says_of_a_creation_that_another_run_of_it_has_made_it(ground: Ground) -> None:
+    mount, mine = ground.fs.mount, token()
+    name, decides = ground.fs.guard.explain(ground.log()), ground.fs.guard.ledgers.new
+    creating = [
+        decides(name).arbiter.create(name, InMemory(b"{}"), mount.under(mine, name)) for _ in range(2)
+    ]
+    assert [mount.run(each).again for each in creating] == [False, True]
 
 
 def test_a_holder_that_was_there_before_is_as_old_as_the_store_says(on_stub: Any, stub: FaultStub) -> None:

@@ -100,6 +100,23 @@ def test_of_very_many_tables_it_is_remembered_what_was_begun_in_them(
         writers[0].completes(FIRST)
 
 
+def test_of_a_table_in_use_it_is_remembered_however_many_others_come(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "MOST_KNOWN", 2)
+    fs, roots = memory.mount(writer_session="a"), tables_of(memory, 4)
+    first, *others = (Writer(fs, root) for root in roots)
+    first.begins(FIRST)
+    for each in others:
+        each.begins(FIRST)
+    fs.rm(first.root, recursive=True)
+    memory.around.cp(others[0].root, first.root, recursive=True)
+    memory.around.rm(f"{first.root}/.hoodie/.putifabsent", recursive=True)
+    Writer(memory.mount(writer_session="b"), first.root).commits(SECOND)
+    with pytest.raises(Fenced, match="removed with its table"):
+        first.completes(FIRST)
+
+
 def test_who_decides_about_the_next_table_is_asked_anew(memory: Ground) -> None:
     fs = memory.fs
     fs.pipe_file(memory.log(), b"{}")

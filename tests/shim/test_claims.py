@@ -65,6 +65,14 @@ def test_a_creation_takes_four_requests_in_three_round_trips() -> None:
     assert play(create(), PUT, CLAIMED, PUBLISHED) == Created("v1")
 
 
+@pytest.mark.parametrize("attempt", [0, 7], ids=["its own answer was lost", "another run of it"])
+def test_a_creation_says_whether_it_was_claimed_for_other_bytes_than_its_own(attempt: int) -> None:
+    there = claim(attempt=attempt)
+    claimed = CLAIM, NotAsExpected(there)
+    created = play(create(), PUT, claimed, (publish(there), Written("v1")))
+    assert created.again == (attempt != 0)
+
+
 def test_a_name_claimed_by_another_is_taken_and_my_bytes_go() -> None:
     with pytest.raises(NameTaken) as taken:
         play(create(), PUT, HELD, WHEN, REMOVED)

@@ -307,9 +307,13 @@ def test_a_completed_name_that_is_forgotten_goes_with_the_body_it_is_a_copy_of()
     ledger.listed = 64
     run.state = frozenset(each for each in run.state if "/ledger/" not in each[0])
     run.put(ledger.record(64).path)
+    for body in ("1~first.7", "first.0", "1~another.0"):
+        run.put(f"{ledger.bodies}/{body}")
     run.deletes(ledger, completed_name("1"))
     assert ".hoodie/timeline/1_19.commit" not in run.things()
-    assert ".hoodie/.putifabsent/bodies/1~first.0" not in run.things()
+    assert [name for name in run.things() if "/bodies/" in name] == [
+        ".hoodie/.putifabsent/bodies/1~another.0"
+    ]
 
 
 @pytest.mark.parametrize("path", [requested("0"), inflight("0"), completed_name("0")])

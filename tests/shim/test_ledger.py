@@ -45,6 +45,16 @@ def test_of_very_many_instants_the_latest_are_remembered() -> None:
     assert f"{2 * NAMES:06d}" in ledger.opened
 
 
+def test_however_many_came_after_it_what_is_open_when_its_table_goes_is_remembered() -> None:
+    run = Run(ONE)
+    ledger = run.session("A")
+    ledger.remember([f"2{number:06d}" for number in range(2 * NAMES)])
+    run.remove_all()
+    run.play(ledger.catch_up(creation("look")))
+    assert ledger.state.open == {}
+    assert ONE.instant in ledger.opened
+
+
 # --- appending --------------------------------------------------------------------------------------------
 
 

@@ -11,13 +11,16 @@ from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.book import Lane
 from putifabsent.shim.ledger.records import Open
 from tests.shim.ledger_judges import shown
 from tests.shim.ledger_runs import APPLIED, LOST, Run, completed_name, creation, kinds, undo
-from tests.shim.ledger_tables import ROOT, STATE, TIMELINE, completed
+from tests.shim.ledger_tables import ROOT, SMALL, STATE, TIMELINE, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from putifabsent.shim.ledger.book import Ledger
 
 ONE = Open("1", "A", "o1")
 TWO = Open("2", "B", "o2")
@@ -44,6 +47,25 @@ def test_a_completion_is_five_requests_and_one_more_where_another_s_is_before_it
     run.completes(other, "1", "e")
     assert run.asked[2] == "head timeline/3_39.commit"
     assert len(run.asked) == 6
+
+
+def test_a_commit_that_runs_twice_at_once_has_one_body_for_all_and_an_undo_leaves_no_other_to_copy() -> None:
+    run = Run(ONE)
+    first, second = run.session("A"), run.session("A")
+    second.lane = Lane("another")
+    path = f"{TIMELINE}/1_19.commit"
+
+    def completing(ledger: Ledger, first_try: int) -> Any:
+        own = creation("c")._replace(first_try=first_try)
+        return completion.complete(ledger, path, "1", InMemory(b"c"), own, turn=None, largest_publish=SMALL)
+
+    run.fails("create 2", None, lambda: run.play_aside(completing(first, 1)))
+    assert run.play(completing(second, 2)) == Created("c")
+    assert second.state == run.session("A").state
+    made = run.play(undo(second, "1", creation("u")))
+    run.play(completion.remove(second, path, "1", made))
+    # Whoever has read the record before copies this one, however late.
+    assert ".hoodie/.putifabsent/bodies/1~c.1" not in run.things()
 
 
 def test_what_a_dead_writer_has_completed_is_published_before_the_next() -> None:

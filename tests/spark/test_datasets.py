@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,10 +17,10 @@ from tests.spark.offers import append, batch, overwrite
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from putifabsent.spark.sets import File
+    from putifabsent.spark.sets import File, Offer
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -164,6 +165,21 @@ def test_an_overwrite_removes_no_files(dataset: Dataset) -> None:
     dataset.commit(overwrite(written(dataset, 2), seen=1), seen=dataset.seen)
     assert read(dataset) == [2]
     assert [part.to_pylist() for part in dataset.read(first.path, SCHEMA)] == [[{"id": 1}]]
+
+
+@pytest.mark.parametrize("sets", [0, 2])
+@pytest.mark.parametrize("offers", [append, partial(batch, number=0)], ids=["the first set", "a stream's"])
+def test_what_was_written_before_a_removal_is_not_committed_though_no_record_was_seen(
+    dataset: Dataset, tmp_path: Path, offers: Callable[[File], Offer], sets: int
+) -> None:
+    offer = offers(written(dataset, 2))
+    dataset.fs.rm(dataset.root, recursive=True)
+    again = Dataset(str(tmp_path))
+    for number in range(sets):
+        again.commit(append(written(again, number)))
+    with pytest.raises(Fenced, match="was removed since"):
+        Dataset(str(tmp_path)).commit(offer)
+    assert read(again) == list(range(sets))
 
 
 @pytest.mark.parametrize("sets", [0, 1, 2])

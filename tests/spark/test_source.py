@@ -215,6 +215,7 @@ def test_an_overwrite_takes_nothing_from_a_dataset_that_was_removed_and_made_aga
     overwriting = SetSource(CaseInsensitiveDict({"path": path})).writer(IDS, overwrite=True)
     Dataset(path).fs.rm(f"{path}/_sets", recursive=True)
     kept = File("_files/kept", 1, 1)
+    Dataset(path).fs.pipe_file(f"{path}/{kept.path}", b"k")
     Dataset(path).commit(offers.append(kept))
     with pytest.raises(Fenced, match="was removed, or made again, since this job began"):
         overwriting.commit([])

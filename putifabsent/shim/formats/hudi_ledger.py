@@ -107,6 +107,10 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
         if is_being_rolled_back(state, step.instant):
             return ByName()  # as its requested name
         raise asker.fenced(f"{step.instant} is completed")
+    if step.action == "rollback" and (step.instant in state.freed or _was_forgotten(state, step)):
+        raise asker.fenced(
+            f"the rollback {step.instant} was given up, and what it frees is not known any more"
+        )
     if step.instant in state.freed:
         return Append(Open(step.instant, asker.session, asker.token, step.action))
     _refuse_removed(state, step, asker)
@@ -121,8 +125,7 @@ def _create_completed(state: State, step: Step, asker: Asker) -> Todo:
         raise asker.fenced(f"{step.instant} was rolled back")
     if step.instant in asker.opened:
         raise asker.fenced(f"{step.instant} was rolled back, or removed with its table")
-    if state.is_over(step.instant) and step.instant >= state.first:
-        # A session forgets what it has opened, with its process; what is older than the ledger it never had.
+    if _was_forgotten(state, step):
         raise asker.fenced(f"{step.instant} is older than all that the ledger remembers ({state.horizon})")
     return ByName()
 
@@ -171,6 +174,14 @@ def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
     return ByName()
 
 
+def _was_forgotten(state: State, step: Step) -> bool:
+    """Whether an instant is over that a session has had, which forgets it with its process.
+
+    What is older than the ledger nobody has had.
+    """
+    return state.is_over(step.instant) and step.instant >= state.first
+
+
 def _refuse_removed(state: State, step: Step, asker: Asker) -> None:
     """Refuse to go on with an instant that was begun in an earlier life of the table."""
     if step.instant in asker.opened and not (state.knows(step.instant) or state.is_over(step.instant)):
@@ -180,6 +191,21 @@ def _refuse_removed(state: State, step: Step, asker: Asker) -> None:
 def is_being_rolled_back(state: State, instant: str) -> bool:
     """Whether a rollback of it is open, whosever: a rollback that crashed is gone on with by others."""
     return any(each.frees == instant for each in state.open.values())
+
+
+def rollbacks_of(state: State, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a name's instant."""
+    step = step_in(name)
+    return [each for each, opened in state.open.items() if step is not None and opened.frees == step.instant]
+
+
+def timeline_of(ledger: Ledger, name: Name) -> str | None:
+    """Return the folder that an instant's pending names lie in, by one of them, or by its completed one."""
+    step = step_in(name)
+    if step is None or step.state in ("requested", "inflight", "completed"):
+        return name.path.rpartition("/")[0]
+    made = ledger.state.completed(step.instant)
+    return None if made is None else ledger.path(made.name).rpartition("/")[0]
 
 
 # What creates a name, and what deletes it.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
-from putifabsent.shim.ledger.records import Checkpoint, Move, Record, encode, fold
+from putifabsent.shim.ledger.records import Checkpoint, Line, Move, Record, encode, fold
 from putifabsent.shim.requests import Pause, Protocol
 
 if TYPE_CHECKING:
@@ -112,16 +112,20 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int 
         yield from _append_first(ledger, record, number, creation)
         return None
     name = ledger.record(number)
+    line, is_again = Line(record, ledger.lane.name), False
     unknown: OutcomeUnknown | None = None
     try:
-        yield from ledger.arbiter.create(name, InMemory(encode(record, ledger.lane.name)), creation)
+        is_again = (yield from ledger.arbiter.create(name, InMemory(encode(*line)), creation)).again
     except NameTaken:
         ledger.listed = max(ledger.listed, number)
         return None
     except OutcomeUnknown as error:
         unknown = error
     try:
-        counts = yield from _counts(ledger, record, number, creation, unknown)
+        if is_again and creation.first_try:
+            # Another run of the same call may have written it: by its own lane, and with its own body.
+            line = (yield from ledger.get(number, creation, is_decided=True)) or line
+        counts = yield from _counts(ledger, line, number, creation, unknown)
     except (GeneratorExit, OutcomeUnknown):
         raise
     except BaseException as error:  # noqa: BLE001 - it is raised, as what can't be known
@@ -133,7 +137,7 @@ def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int 
 
 
 def _counts(
-    ledger: Ledger, record: Record, number: int, creation: Creation, unknown: OutcomeUnknown | None
+    ledger: Ledger, line: Line, number: int, creation: Creation, unknown: OutcomeUnknown | None
 ) -> Protocol[bool]:
     """Say whether a number that was won is one that others read, and bring the state up to it.
 
@@ -145,12 +149,12 @@ def _counts(
     if ledger.ended == ended and ledger.newest(numbers) < number:
         if unknown is not None:
             raise unknown
-        ledger.state = fold(ledger.state, record, ledger.lane.name)
+        ledger.state = fold(ledger.state, *line)
         return creation.token in ledger.state.tokens
     state = yield from ledger.current(creation)
     if ledger.ended != ended:
         return False
-    last = state.lasts.get(ledger.lane.name)
+    last = state.lasts.get(line.lane)
     if last is not None or number > state.dropped:
         return last == (number, creation.token)
     if unknown is not None:

@@ -38,7 +38,7 @@ from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from putifabsent.backends.base import Created, CreateOutcome, Creation, Got, Listed
     from putifabsent.shim.arbiter import Arbiter, Sighting
@@ -142,11 +142,15 @@ class Ledger:
         """How much is known: of two of a session, the one with the higher age knows more."""
         return self.ended, self.state.number
 
-    def remember(self, instants: Iterable[str]) -> None:
-        """Remember that these are not older than the ledger; of very many, the lowest are over by now."""
+    def remember(self, instants: Collection[str]) -> None:
+        """Remember that these are not older than the ledger; of very many, the lowest are over by now.
+
+        But for those that are open.
+        """
+        present = {*instants, *self.state.open}
         self.opened.update(instants)
         if len(self.opened) > 2 * NAMES:
-            self.opened.difference_update(sorted(self.opened)[:-NAMES])
+            self.opened.difference_update(sorted(self.opened - present)[:-NAMES])
 
     @property
     def root(self) -> str:

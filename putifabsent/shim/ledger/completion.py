@@ -19,12 +19,12 @@ from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Complete, Record
 from putifabsent.shim.reading import read, removed, unanswered
-from putifabsent.shim.requests import Both, Head, Pause, Protocol, Publish, Put
+from putifabsent.shim.requests import Both, Head, List, Pause, Protocol, Publish, Put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Creation, HeadOutcome, PublishOutcome, PutOutcome
+    from putifabsent.backends.base import Creation, HeadOutcome, Listed, PublishOutcome, PutOutcome
     from putifabsent.backends.body import Body
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State, TurnName
@@ -106,8 +106,11 @@ def remove(ledger: Ledger, path: str, instant: str, made: Completion | None) -> 
         return made is not None
     token = seen.holder.token
     if made is None and token is not None:
-        yield from removed(ledger.body(instant, token, 0))
-        yield from removed(f"{ledger.bodies}/{token}.0")  # as version 0.1.0 called it
+        # Of which try, its record has said. Version 0.1.0 put no instant into a key.
+        own = f"{ledger.bodies}/{instant}~{token}.", f"{ledger.bodies}/{token}."
+        listed: Listed = yield from read(List(ledger.bodies))
+        for body in (each.name for each in listed.entries if each.name.startswith(own)):
+            yield from removed(body)
     there = ledger.state.completions.get(token or "")
     if there is not None and not there.undone and there != made:
         return True  # the same name, completed again since

@@ -1,0 +1,101 @@
+"""A rollback that is open, and was never requested: its writer was killed between the two, or is paused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from putifabsent import Fenced
+from tests.fsspec_plugin.hudi_tables import Writer, plan_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fsspec_plugin.grounds import Ground
+
+GROUNDS = pytest.mark.parametrize("ground", ["memory-native", "memory-ballot"], indirect=True)
+FAILED, DEAD, ANOTHER = "20260101120000000", "20260101120100000", "20260101120200000"
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+def dies() -> None:
+    raise Killed
+
+
+def plans(writer: Writer, first: Callable[[], object]) -> None:
+    """Begin a rollback, in which something else comes first before it is requested."""
+    guard = writer.fs.guard
+    by_name = guard.by_name
+
+    def later(*what: Any) -> Any:
+        guard.by_name = by_name
+        first()
+        return by_name(*what)
+
+    guard.by_name = later
+    writer.plans_rollback(DEAD, of=FAILED)
+
+
+@GROUNDS
+def test_an_instant_is_begun_anew_though_a_rollback_of_it_was_never_requested(a: Writer, b: Writer) -> None:
+    a.begins(FAILED)
+    with pytest.raises(Killed):
+        plans(a, dies)
+    b.plans_rollback(ANOTHER, of=FAILED)
+    b.fs.pipe_file(f"{b.root}/.hoodie/timeline/{ANOTHER}.rollback.inflight", b"")
+    b.fs.rm_file(b.inflight(FAILED))
+    b.fs.pipe_file(b.completed(ANOTHER, action="rollback"), b"{}")
+    b.fs.pipe_file(b.inflight(FAILED), b"")
+    b.fs.pipe_file(b.slice_of(FAILED, "2-0-2"), b"")
+    b.completes(FAILED)
+    assert [each for each in b.timeline() if DEAD in each] == []
+
+
+@GROUNDS
+def test_a_completed_instant_is_cleaned_though_a_rollback_of_it_was_never_requested(
+    a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    with pytest.raises(Killed):
+        plans(a, dies)
+    b.fs.rm_file(b.slice_of(FAILED))
+    assert not b.fs.exists(b.slice_of(FAILED))
+
+
+@GROUNDS
+def test_who_was_paused_before_it_requested_its_rollback_does_not_go_on(
+    ground: Ground, a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    with pytest.raises(Fenced, match="given up"):
+        plans(a, lambda: b.fs.rm_file(b.slice_of(FAILED)))
+    assert [each for each in b.timeline() if DEAD in each] == []
+    # Killed before it has seen that.
+    ground.write(a.requested(DEAD, "rollback"), plan_of(FAILED))
+    for each in (a, b):
+        with pytest.raises(Fenced, match="given up"):
+            each.fs.pipe_file(f"{a.root}/.hoodie/timeline/{DEAD}.rollback.inflight", b"")
+
+
+@GROUNDS
+def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
+    ground: Ground, a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    guard = b.fs.guard
+    by_name = guard.by_name
+
+    def late(*what: Any) -> Any:
+        ground.write(a.requested(DEAD, "rollback"), plan_of(FAILED))
+        return by_name(*what)
+
+    with pytest.raises(Killed):
+        plans(a, dies)
+    guard.by_name = late
+    with pytest.raises(Fenced, match="no failed instant"):
+        b.fs.rm_file(b.slice_of(FAILED))
+    assert b.fs.exists(b.slice_of(FAILED))
