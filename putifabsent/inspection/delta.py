@@ -46,8 +46,9 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     known = _Checkpoints(timeline.fs, log, problems)
     unread = [number for each in problems if (number := number_in(each.path.rpartition("/")[2])) is not None]
     numbers = sorted((*(each.number for each in commits), *unread))
-    lost = proof if proof and proof.number > max(numbers, default=-1) else None
-    if lost is not None and is_staged(timeline.fs, log):
+    newest = max(numbers, default=-1)
+    lost = proof if proof and proof.number > newest else None
+    if lost is not None and is_staged(timeline.fs, log, newest):
         lost = None
     by_number = {each.number: each for each in commits}
     began, files = known.begun(list(by_number))
@@ -65,10 +66,15 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
         there = look(timeline.root, (_LOG,)).paths.__contains__
-        # A commit that is missing, or can't be read, may have removed what is not there.
-        last = lost.number if lost else max(numbers, default=-1)
+        wanted = play.wanted()
+        # A commit that is missing, can't be read, or only a catalog has, may have removed what is not there.
+        last = lost.number if lost else newest
         is_whole = sum(number >= began for number in by_number) == max(last + 1 - began, 0)
-        findings += _dangling(play.wanted(), there, timeline.root, is_proof=is_whole)
+        is_proof = is_whole and not (
+            any(not there(below(timeline.root, each)) for each in wanted)
+            and is_staged(timeline.fs, log, newest)
+        )
+        findings += _dangling(wanted, there, timeline.root, is_proof=is_proof)
     return Result(play.version, commits, findings)
 
 

@@ -180,9 +180,11 @@ def proof_in(fs: Any, log: str) -> Proof | None:
     return max(proofs, default=None)
 
 
-def is_staged(fs: Any, log: str) -> bool:
-    """Whether a catalog may have commits that are not in the log yet; an empty folder each table may have."""
-    return any(listed(fs, below(log, each)) for each in _STAGED)
+def is_staged(fs: Any, log: str, newest: int) -> bool:
+    """Whether a catalog may have commits above the newest one in the log; what is there stays staged, too."""
+    there = (each.last.partition(".")[0] for folder in _STAGED for each in listed(fs, below(log, folder)))
+    numbers = (number_in(f"{digits}.json") for digits in there)
+    return any(number is not None and number > newest for number in numbers)
 
 
 def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, str | None] | None:
