@@ -20,7 +20,8 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
 
     ``root`` is that of a table that is kept by path, whose newest ``v<N>.metadata.json`` is current. Of one
     that a catalog keeps, only the catalog knows which is: then it is that metadata file itself.
-    ``ConfigError``: there is no Iceberg table, or one of a catalog's, and no metadata file was given.
+    ``ConfigError``: there is no Iceberg table, or one of a catalog's, and no metadata file was given, or one
+    that is not there.
     """
 
     format = "iceberg"
@@ -30,6 +31,11 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
         folder, _, last = root.rpartition("/")
         self._given = root if is_metadata(last) else ""
         super().__init__(fs, folder.removesuffix(f"/{_FOLDER}") if self._given else root)
+        if self._given and not fs.exists(root):
+            raise ConfigError(
+                f"there are no metadata at {root!r}: ask the catalog once more which are current; if it says "
+                "the same, they are lost"
+            )
         if not self.current():
             raise ConfigError(
                 f"there is no v<N>.metadata.json in {below(self.root, _FOLDER)!r}: if a catalog keeps the "

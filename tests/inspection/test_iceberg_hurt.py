@@ -359,6 +359,14 @@ def test_a_catalog_may_keep_metadata_in_another_folder_of_the_table(
     assert finding.names == (f"file://{gone}",)
 
 
+def test_metadata_that_are_not_there_are_no_healthy_table(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    (gone,) = tmp_path.glob("warehouse/**/*.metadata.json")
+    gone.unlink()
+    with pytest.raises(ConfigError, match="says the same, they are lost"):
+        inspect(table.metadata_location)
+
+
 def test_metadata_apart_from_their_table_tell_nothing_of_its_files(catalog: Any, tmp_path: Path) -> None:
     table = catalog.create_table("db.t", rows(1).schema)
     table.append(rows(1))
