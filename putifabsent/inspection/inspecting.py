@@ -12,7 +12,7 @@ from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Files, Finding, Kind, Look, Result, Severity, mended
 from putifabsent.shim.names import is_state
 from putifabsent.timeline import Timeline, opened, read, tables_below
-from putifabsent.timeline.files import of_a_bucket
+from putifabsent.timeline.files import is_file, of_a_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -222,8 +222,8 @@ class _Walk:
             top = self._fs.ls(root, detail=True)
         except (FileNotFoundError, NotADirectoryError):
             top = []
-        paths = {each["name"] for each in top if each["type"] == "file"}
-        folders = [each["name"].rstrip("/") for each in top if each["type"] == "directory"]
+        paths = {each["name"] for each in top if is_file(self._fs, each)}
+        folders = [each["name"].rstrip("/") for each in top if each["name"] not in paths]
         wanted = [each for each in folders if _last(each) not in skipped and not is_state(each)]
         for done, folder in enumerate(wanted):
             self._report(done, wanted, paths)
