@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
@@ -33,7 +34,7 @@ from putifabsent.shim.formats.paimon import (
     schema_of,
     table_of,
 )
-from putifabsent.timeline.files import below, read, report_torn
+from putifabsent.timeline.files import below, numbered, read, report_torn
 from putifabsent.timeline.paimon import Manifests, names_in, snapshot_of
 
 if TYPE_CHECKING:
@@ -169,6 +170,12 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         below(root, each) for each in (f"snapshot/snapshot-{number - 1}", f"schema/schema-{this.schema}")
     )
     beside = dict(read(base.fs, [newest, schema]))
+    if newest not in beside:
+        numbers = numbered(base.fs, below(root, "snapshot"), partial(number_in, "snapshot")).values()
+        # With one above, this one's number was taken: who creates it hears of that.
+        if (last_there := max(numbers, default=number)) < number - 1:
+            detail = f"snapshot {number} comes upon {number - 1}, which is gone: {last_there} is the newest"
+            return [_found(Kind.GAP, (newest,), detail, this)]
     before = snapshot_of(number - 1, newest, beside.get(newest, b""), [])
     both = [each for each in (this, before) if each is not None]
     if base.memory is None:
