@@ -20,6 +20,7 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
+from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.iceberg import (
     FIRST,
     content_of,
@@ -32,7 +33,7 @@ from putifabsent.shim.formats.iceberg import (
 from putifabsent.timeline.files import AvroFiles, below, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.iceberg import Content, Manifest
@@ -60,6 +61,7 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
         parents = {each.id: each.parent for each in snapshots}
         reached = {each for head in heads.values() for each in ancestors(head, parents)}
         findings += tree.table(snapshots, reached, there)
+        findings += odd_sizes(timeline.fs, tree.sizes, there)
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
 
@@ -222,9 +224,10 @@ class _Tree:
         self._root = root
         self._location = plain(location).rstrip("/") + "/"
         self._live: dict[str, Counter[str]] = {}
+        self.sizes: dict[str, Recorded] = {}  # of the files of snapshots that are read, by their full names
 
     def table(
-        self, snapshots: Sequence[IcebergSnapshot], reached: set[int], there: frozenset[str]
+        self, snapshots: Sequence[IcebergSnapshot], reached: set[int], there: Collection[str]
     ) -> Iterator[Finding]:
         """Return what is wrong with the snapshots of a table, whose data files are ``there``.
 
@@ -240,11 +243,14 @@ class _Tree:
             # A manifest never changes: what it lacks was told of the first snapshot that has it.
             new = [of for of in manifests if of.path not in seen]
             seen.update(of.path for of in new)
-            files = (file.path for found in self._contents(new).values() for file in found if file.live)
+            contents = self._contents(new).values()
+            files = {file.path: file.size for those in contents for file in those if file.live}
             inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
             absent = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(absent)
             at = str(each.number)
+            if is_read:
+                self.sizes.update((full, Recorded(files[path], at)) for path, full in inside.items())
             findings = [*_dangling(what, absent, at), *self._vectors(what, each.content, manifests, at)]
             yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
             self._lives(_of_data(new))

@@ -22,6 +22,7 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
+from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.paimon import (
     FOLDER,
     FOLDERS,
@@ -70,6 +71,8 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         walk = _Walk(manifests, timeline.root, schemas, files.lasts.__contains__)
         gone = [*walk.findings(snapshots), *_of_tags(timeline, walk, tags, snapshots)]
         findings += _but_expiring(gone, manifests, [snapshots[-1], *tags.values()])
+        sizes = {path: walk.sizes[last] for last, path in files.lasts.items() if last in walk.sizes}
+        findings += odd_sizes(timeline.fs, sizes, files.paths)
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
     return Result(f"snapshot version {version}", records, findings)
 
@@ -286,6 +289,7 @@ class _Walk:
         self._root = root
         self._schemas = schemas
         self._is_there = is_there  # by the last component of a file's name
+        self.sizes: dict[str, Recorded] = {}  # of data files, by the last component of their names
         # What is found in one snapshot is not reported again of those that came upon it.
         self._reported: set[tuple[str, ...]] = set()
         # As the snapshot before has left them; None: that is not known.
@@ -358,6 +362,7 @@ class _Walk:
         self._manifests.load(files.manifests)
         added = {each.file: each for each in (*new, *entries) if each.adds and each.file in files.there}
         here = [each for each in added.values() if not each.elsewhere]
+        self.sizes.update((each.file.name, Recorded(each.size, str(this.number))) for each in here)
         yield from self._missing(this, [name for at in here for name in (at.file.name, *at.more)], "data")
         yield from self._vectors(this, files)
         if before is not None:

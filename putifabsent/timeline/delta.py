@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, logical, number_in, vector_of
+from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
     Problem,
     Problems,
@@ -32,7 +32,7 @@ _TOO_LARGE = 1 << 63
 _POINTER = "_last_checkpoint"
 _STAGED = ("_staged_commits", "_commits")
 _COLUMNS = (
-    *("add.path", "add.deletionVector.storageType", "add.deletionVector.pathOrInlineDv"),
+    *("add.path", "add.size", "add.deletionVector.storageType", "add.deletionVector.pathOrInlineDv"),
     "sidecar.path",
 )
 """What is read of checkpoints in parquet."""
@@ -187,12 +187,9 @@ def is_staged(fs: Any, log: str, newest: int) -> bool:
     return any(number is not None and number > newest for number in numbers)
 
 
-def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, str | None] | None:
-    """Return the data files that a table had, by their decoded paths; None: it can't be read.
-
-    Each comes with where its deletion vector lies, from the table's root; None: not there.
-    """
-    files: dict[str, str | None] = {}
+def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, Added] | None:
+    """Return the data files that a table had, by their decoded paths; None: it can't be read."""
+    files: dict[str, Added] = {}
     paths = list(checkpoint.paths)
     while paths:
         path = paths.pop()
@@ -204,7 +201,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         try:
             for kind, action in _checkpoint_actions(path, written):
                 if kind == "add":
-                    files[logical(action).path] = vector_of(action)
+                    files[logical(action).path] = added_by(action)
                 else:
                     # In this table's own folder, whatever address it says: a copy's is not the original's.
                     last = unquote(action["path"].rpartition("/")[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ def filled(name: str, folder: Path) -> str:
     root = packed(name, folder)
     timeline = read(root)
     assert isinstance(timeline, HudiTimeline)
-    written: set[str] = set()
+    written: dict[str, str] = {}
     removed: set[str] = set()
     for each in [*timeline.active(), *timeline.history(raw=True)]:
         metadata = timeline.details(each).metadata
@@ -42,11 +43,12 @@ def filled(name: str, folder: Path) -> str:
             if each.action in ("clean", "rollback", "restore"):
                 removed.update(re.findall(r'"(?:[^"]*/)?([^"/]+\.parquet|\.[^"/]+\.log\.[^"/]+)"', said))
             else:
-                written.update(re.findall(r'"path": "([^"]+)"', said))
-    assert removed & written
-    local = fsspec.filesystem("file")
-    for last in written - removed:
-        local.touch(f"{root}/{last}")
+                written.update(re.findall(r'"path": "([^"]+)".*?"fileSizeInBytes": (\d+)', said))
+    assert removed & written.keys()
+    for last in written.keys() - removed:
+        path = Path(root, last)
+        path.touch()
+        os.truncate(path, int(written[last]))
     return root
 
 
