@@ -21,7 +21,16 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
-from putifabsent.shim.formats.delta import Logical, checksum_of, is_address, logical, number_in, vector_of
+from putifabsent.inspection.sizes import Recorded, odd_sizes
+from putifabsent.shim.formats.delta import (
+    Added,
+    Logical,
+    added_by,
+    checksum_of,
+    is_address,
+    logical,
+    number_in,
+)
 from putifabsent.timeline.delta import Checkpoint, Proof, checkpoints, files_in, is_staged, parsed, proof_in
 from putifabsent.timeline.files import below, read
 
@@ -46,8 +55,9 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
     known = _Checkpoints(timeline.fs, log, problems)
     unread = [number for each in problems if (number := number_in(each.path.rpartition("/")[2])) is not None]
     numbers = sorted((*(each.number for each in commits), *unread))
-    lost = proof if proof and proof.number > max(numbers, default=-1) else None
-    if lost is not None and is_staged(timeline.fs, log):
+    newest = max(numbers, default=-1)
+    lost = proof if proof and proof.number > newest else None
+    if lost is not None and is_staged(timeline.fs, log, newest):
         lost = None
     by_number = {each.number: each for each in commits}
     began, files = known.begun(list(by_number))
@@ -64,11 +74,18 @@ def judge(timeline: DeltaTimeline, look: Look | None) -> Result:
         findings += play.commit(by_number[number], actions, counts=number >= began)
     findings += read_errors(problems, Kind.DANGLING_REFERENCE)
     if look is not None:
-        there = look(timeline.root, (_LOG,)).paths.__contains__
-        # A commit that is missing, or can't be read, may have removed what is not there.
-        last = lost.number if lost else max(numbers, default=-1)
+        there = look(timeline.root, (_LOG,)).paths
+        wanted = play.wanted()
+        # A commit that is missing, can't be read, or only a catalog has, may have removed what is not there.
+        last = lost.number if lost else newest
         is_whole = sum(number >= began for number in by_number) == max(last + 1 - began, 0)
-        findings += _dangling(play.wanted(), there, timeline.root, is_proof=is_whole)
+        is_proof = is_whole and not (
+            any(below(timeline.root, each) not in there for each in wanted)
+            and is_staged(timeline.fs, log, newest)
+        )
+        findings += _dangling(wanted, there.__contains__, timeline.root, is_proof=is_proof)
+        sizes = {below(timeline.root, path): each for path, each in play.sizes().items()}
+        findings += odd_sizes(timeline.fs, sizes, there)
     return Result(play.version, commits, findings)
 
 
@@ -106,7 +123,7 @@ class _Checkpoints:
     def __init__(self, fs: Any, log: str, problems: Problems) -> None:
         self._read = partial(files_in, fs, log, problems=problems)
         self.all = checkpoints(fs, log)
-        self._files: dict[Checkpoint, dict[str, str | None]] = {}
+        self._files: dict[Checkpoint, dict[str, Added]] = {}
         self.newest = -1  # the newest one that can be read, with which readers begin; -1: there is none
         for each in reversed(self.all):
             if each.number < self.newest:
@@ -115,7 +132,7 @@ class _Checkpoints:
                 self.newest = each.number
                 self._files = {each: files}
 
-    def begun(self, numbers: Sequence[int]) -> tuple[int, dict[str, str | None] | None]:
+    def begun(self, numbers: Sequence[int]) -> tuple[int, dict[str, Added] | None]:
         """Return from which commit on those that can be read tell what the table has; and what it had before.
 
         That is the oldest checkpoint from which on no commit is missing, so that as many as possible tell who
@@ -229,9 +246,11 @@ def _transaction_in(checksum: bytes) -> str | None:
 class _Play:
     """The log, played commit by commit, from the files and deletion vectors that the table had."""
 
-    def __init__(self, before: Mapping[str, str | None] | None) -> None:
-        self._files: dict[str, int | None] = dict.fromkeys(before or ())
-        self._vectors = {path: vector for path, vector in (before or {}).items() if vector is not None}
+    def __init__(self, before: Mapping[str, Added] | None) -> None:
+        # With the commits that have added them; None: that is not known.
+        self._files: dict[str, tuple[Added, int | None]] = {
+            path: (added, None) for path, added in (before or {}).items()
+        }
         self.version = "protocol unknown"
         self._removed: dict[Logical, int] = {}
 
@@ -240,7 +259,7 @@ class _Play:
     ) -> Iterator[Finding]:
         """Play a commit; ``counts``: what it adds is not in the checkpoint that was begun with."""
         removed = [logical(action) for each in actions if (action := each.get("remove"))]
-        added = {logical(action): vector_of(action) for each in actions if (action := each.get("add"))}
+        added = {logical(action): added_by(action) for each in actions if (action := each.get("add"))}
         yield from self._lost(commit, removed)
         self._removed.update(dict.fromkeys(removed, commit.number))
         for each in added:
@@ -248,17 +267,23 @@ class _Play:
         if counts:
             for each in removed:
                 self._files.pop(each.path, None)
-                self._vectors.pop(each.path, None)
-            self._files.update((each.path, commit.number) for each in added)
-            self._vectors.update((each.path, at) for each, at in added.items() if at is not None)
+            self._files.update((each.path, (of, commit.number)) for each, of in added.items())
         for protocol in (action for each in actions if (action := each.get("protocol"))):
             reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
             self.version = f"protocol {reader}, {writer}"
 
     def wanted(self) -> dict[str, int | None]:
         """Return where the files lie that the table has, from its root, with the commits that added them."""
-        data = {path: by for path, by in self._files.items() if not is_address(path)}
-        return data | {at: self._files[path] for path, at in self._vectors.items()}
+        data = {path: by for path, (_, by) in self._files.items() if not is_address(path)}
+        return data | {of.vector: by for of, by in self._files.values() if of.vector is not None}
+
+    def sizes(self) -> dict[str, Recorded]:
+        """Return how large the data files are said to be that the table has, by their paths from its root."""
+        return {
+            path: Recorded(of.size, "" if by is None else str(by))
+            for path, (of, by) in self._files.items()
+            if not is_address(path)
+        }
 
     def _lost(self, commit: Commit, removed: Iterable[Logical]) -> Iterator[Finding]:
         """Find files that were gone when a commit took them away, and that it had read as there."""

@@ -53,6 +53,7 @@ class Kind(str, Enum):
     BACKWARDS = "completed-before-requested"
     EMPTY = "empty"
     UNREADABLE = "unreadable"
+    RESIZED = "resized"
     MISSING_HISTORY = "missing-history"
     UNKNOWN_RECORD = "unknown-record"
     PENDING_UNDO = "pending-undo"
@@ -116,7 +117,7 @@ def found(
 class Files(NamedTuple):
     """The files that are there; also by their last components, for formats that give each a UUID."""
 
-    paths: frozenset[str]
+    paths: Mapping[str, int | None]  # with how many bytes each has; None: the store doesn't say
     lasts: Mapping[str, str]
 
 
@@ -338,6 +339,13 @@ MEANINGS: dict[Kind, Meaning] = {
         _DAMAGE, _ALL,
         "A file is torn, or is not what its name says: its content is not known",
         "Restore it from the store's own versions or a copy",
+    ),
+    Kind.RESIZED: Meaning(
+        _NOTICE, (*_PAIMON, *_DELTA, *_ICEBERG),
+        "A data file has another size than its commit says: somebody has written over it, or its writer "
+        "has written down another one, as Iceberg's before 0.11 did. Readers that go by it may fail",
+        "Read the file. If its rows are not those of its commit, restore it from the store's own versions or "
+        "a copy",
     ),
     Kind.MISSING_HISTORY: Meaning(
         _DAMAGE, _HUDI,

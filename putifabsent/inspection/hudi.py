@@ -18,11 +18,13 @@ from putifabsent.inspection.hudi_slices import (
     compact,
     dangling,
     in_store,
+    sizes_of,
     stats_in,
     stats_of,
     undone_by_whom,
     wrong_slices,
 )
+from putifabsent.inspection.sizes import odd_sizes
 from putifabsent.shim.formats.hudi import SAVEPOINT, instant_in
 from putifabsent.shim.formats.hudi_files import slice_in
 from putifabsent.timeline import Details, Fault, HudiTimeline, Instant, State, check_steps
@@ -60,14 +62,17 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
     ]
     if look is not None:
         # The timeline was read before: what is written meanwhile is no instant's yet.
+        files = look(timeline.root, (".hoodie",))
         findings += wrong_slices(
             stats,
-            look(timeline.root, (".hoodie",)),
+            files,
             timeline.root,
             first_version=timeline.layout.first,
             is_whole=not problems,
             is_metadata_table=is_metadata_table,
         )
+        if not is_metadata_table:
+            findings += odd_sizes(timeline.fs, sizes_of(stats, files), files.paths, appended=True)
     return Result(f"table version {timeline.layout.version}", instants, findings)
 
 
@@ -89,7 +94,7 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
     absent = set(base.absent(wanted))
     there = {last: path for last, path in wanted.items() if last not in absent}
     return [
-        *dangling([own], Files(frozenset(), there), base.root, is_proof=True),
+        *dangling([own], Files({}, there), base.root, is_proof=True),
         *_odd_slices(own),
         *_met(base, own, metadata),
     ]

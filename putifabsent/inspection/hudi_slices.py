@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found, many
+from putifabsent.inspection.sizes import Recorded
 from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as
 from putifabsent.shim.formats.hudi_files import (
     Group,
@@ -38,6 +40,7 @@ _EMPTY = "0-0-0"
 _EXTERNAL = "_hudiext"
 """Ends the names of files that others have written, and that are called otherwise in the store."""
 _NOTHING = Removed(frozenset(), frozenset())
+_LARGEST = Recorded(sys.maxsize, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,20 @@ def dangling(stats: Sequence[Stats], files: Files, root: str, *, is_proof: bool)
                 f"and no clean or rollback says why"
             )
             yield found(Kind.DANGLING_REFERENCE, missing, detail, moments=(instant.time,), severity=severity)
+
+
+def sizes_of(stats: Sequence[Stats], files: Files) -> dict[str, Recorded]:
+    """Return how large the files are at least that instants name, by their full names.
+
+    One instant of Flink's may have written the same file more than once.
+    """
+    sizes: dict[str, Recorded] = {}
+    for each in stats:
+        for write in each.writes:
+            path = files.lasts.get(write.last)
+            if path is not None and write.size:
+                sizes[path] = min(Recorded(write.size, each.instant.time), sizes.get(path, _LARGEST))
+    return sizes
 
 
 def _unnamed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -20,6 +21,7 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
+from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.iceberg import (
     FIRST,
     content_of,
@@ -32,7 +34,7 @@ from putifabsent.shim.formats.iceberg import (
 from putifabsent.timeline.files import AvroFiles, below, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from putifabsent.inspection.findings import Base, Look
     from putifabsent.shim.formats.iceberg import Content, Manifest
@@ -56,10 +58,17 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     if look is not None and snapshots:
         root = _root(timeline.current(), metadata)
         there = look(root, (_FOLDER,)).paths
-        tree = _Tree(AvroFiles(timeline.fs), root, str(metadata["location"]))
         parents = {each.id: each.parent for each in snapshots}
         reached = {each for head in heads.values() for each in ancestors(head, parents)}
-        findings += tree.table(snapshots, reached, there)
+        new_tree = partial(_Tree, root=root, location=str(metadata["location"]))
+        tree = new_tree(AvroFiles(timeline.fs))
+        of_files = list(tree.table(snapshots, reached, there))
+        since = timeline.listed_since([]) if of_files else None
+        if since is not None and not reached <= since:
+            # The catalog has gone on: what it has expired since needs its files no more.
+            tree = new_tree(AvroFiles(timeline.fs))
+            of_files = list(tree.table(snapshots, reached & since, there))
+        findings += [*of_files, *odd_sizes(timeline.fs, tree.sizes, there)]
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
 
@@ -222,9 +231,10 @@ class _Tree:
         self._root = root
         self._location = plain(location).rstrip("/") + "/"
         self._live: dict[str, Counter[str]] = {}
+        self.sizes: dict[str, Recorded] = {}  # of the files of snapshots that are read, by their full names
 
     def table(
-        self, snapshots: Sequence[IcebergSnapshot], reached: set[int], there: frozenset[str]
+        self, snapshots: Sequence[IcebergSnapshot], reached: set[int], there: Collection[str]
     ) -> Iterator[Finding]:
         """Return what is wrong with the snapshots of a table, whose data files are ``there``.
 
@@ -232,6 +242,10 @@ class _Tree:
         """
         current = next((each for each in snapshots if each.current), None)
         kept = [] if current is None else self._manifests(current.path)
+        errors = self._files.problems
+        findings = read_errors(errors, Kind.DANGLING_REFERENCE)
+        yield from findings if current is None or current.id in reached else map(_as_notice, findings)
+        known = len(errors)
         seen: set[str] = set()
         reported: set[str] = set()
         for each, manifests in self._walk(sorted(snapshots, key=lambda each: each.id not in reached), kept):
@@ -240,17 +254,22 @@ class _Tree:
             # A manifest never changes: what it lacks was told of the first snapshot that has it.
             new = [of for of in manifests if of.path not in seen]
             seen.update(of.path for of in new)
-            files = (file.path for found in self._contents(new).values() for file in found if file.live)
+            contents = self._contents(new).values()
+            files = {file.path: file.size for those in contents for file in those if file.live}
             inside = {path: below(self._root, at) for path in files if (at := self._inside(path))}
             absent = [path for path, full in inside.items() if full not in there and path not in reported]
             reported.update(absent)
             at = str(each.number)
+            if is_read:
+                self.sizes.update((full, Recorded(files[path], at)) for path, full in inside.items())
             findings = [*_dangling(what, absent, at), *self._vectors(what, each.content, manifests, at)]
-            yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
             self._lives(_of_data(new))
+            findings += read_errors(errors[known:], Kind.DANGLING_REFERENCE)
+            known = len(errors)
+            yield from findings if is_read else map(_as_notice, findings)
         if current is not None:
             yield from self._repeated(current, kept, snapshots)
-        yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
+        yield from read_errors(errors[known:], Kind.DANGLING_REFERENCE)
 
     def commit(
         self, what: str, snapshot: Mapping[str, Any], absent: Callable[[Mapping[str, str]], list[str]]
@@ -374,6 +393,10 @@ class _Tree:
         """Return where a file lies, from the table's root; None: it lies elsewhere."""
         at = plain(address)
         return at.removeprefix(self._location) if at.startswith(self._location) else None
+
+
+def _as_notice(finding: Finding) -> Finding:
+    return replace(finding, severity=Severity.NOTICE)
 
 
 def _of_data(manifests: Iterable[Manifest]) -> list[Manifest]:

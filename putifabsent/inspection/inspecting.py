@@ -12,7 +12,7 @@ from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Files, Finding, Kind, Look, Result, Severity, mended
 from putifabsent.shim.names import is_state
 from putifabsent.timeline import Timeline, opened, read, tables_below
-from putifabsent.timeline.files import of_a_bucket
+from putifabsent.timeline.files import is_file, of_a_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -222,15 +222,16 @@ class _Walk:
             top = self._fs.ls(root, detail=True)
         except (FileNotFoundError, NotADirectoryError):
             top = []
-        paths = {each["name"] for each in top if each["type"] == "file"}
-        folders = [each["name"].rstrip("/") for each in top if each["type"] == "directory"]
+        paths = {each["name"]: each.get("size") for each in top if is_file(self._fs, each)}
+        folders = [each["name"].rstrip("/") for each in top if each["name"] not in paths]
         wanted = [each for each in folders if _last(each) not in skipped and not is_state(each)]
         for done, folder in enumerate(wanted):
             self._report(done, wanted, paths)
-            paths.update(path for path in self._fs.find(folder) if not is_state(path))
+            inside = self._fs.find(folder, detail=True)
+            paths.update((path, info.get("size")) for path, info in inside.items() if not is_state(path))
         self._report(len(wanted), wanted, paths)
         self.files = len(paths)
-        return Files(frozenset(paths), {_last(path): path for path in paths})
+        return Files(paths, {_last(path): path for path in paths})
 
     def _report(self, done: int, wanted: Collection[str], paths: Collection[str]) -> None:
         if self._progress is not None:

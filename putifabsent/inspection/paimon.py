@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.inspection.findings import (
@@ -21,6 +22,7 @@ from putifabsent.inspection.findings import (
     missing,
     read_errors,
 )
+from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.paimon import (
     FOLDER,
     FOLDERS,
@@ -33,7 +35,7 @@ from putifabsent.shim.formats.paimon import (
     schema_of,
     table_of,
 )
-from putifabsent.timeline.files import below, read, report_torn
+from putifabsent.timeline.files import below, numbered, read, report_torn
 from putifabsent.timeline.paimon import Manifests, names_in, snapshot_of
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def judge(timeline: PaimonTimeline, look: Look | None) -> Result:
         walk = _Walk(manifests, timeline.root, schemas, files.lasts.__contains__)
         gone = [*walk.findings(snapshots), *_of_tags(timeline, walk, tags, snapshots)]
         findings += _but_expiring(gone, manifests, [snapshots[-1], *tags.values()])
+        sizes = {path: walk.sizes[last] for last, path in files.lasts.items() if last in walk.sizes}
+        findings += odd_sizes(timeline.fs, sizes, files.paths)
     version = str(snapshots[-1].content.get("version", 1)) if snapshots else "none yet"
     return Result(f"snapshot version {version}", records, findings)
 
@@ -169,6 +173,12 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
         below(root, each) for each in (f"snapshot/snapshot-{number - 1}", f"schema/schema-{this.schema}")
     )
     beside = dict(read(base.fs, [newest, schema]))
+    if newest not in beside:
+        numbers = numbered(base.fs, below(root, "snapshot"), partial(number_in, "snapshot")).values()
+        # With one above, this one's number was taken: who creates it hears of that.
+        if (last_there := max(numbers, default=number)) < number - 1:
+            detail = f"snapshot {number} comes upon {number - 1}, which is gone: {last_there} is the newest"
+            return [_found(Kind.GAP, (newest,), detail, this)]
     before = snapshot_of(number - 1, newest, beside.get(newest, b""), [])
     both = [each for each in (this, before) if each is not None]
     if base.memory is None:
@@ -279,6 +289,7 @@ class _Walk:
         self._root = root
         self._schemas = schemas
         self._is_there = is_there  # by the last component of a file's name
+        self.sizes: dict[str, Recorded] = {}  # of data files, by the last component of their names
         # What is found in one snapshot is not reported again of those that came upon it.
         self._reported: set[tuple[str, ...]] = set()
         # As the snapshot before has left them; None: that is not known.
@@ -351,6 +362,7 @@ class _Walk:
         self._manifests.load(files.manifests)
         added = {each.file: each for each in (*new, *entries) if each.adds and each.file in files.there}
         here = [each for each in added.values() if not each.elsewhere]
+        self.sizes.update((each.file.name, Recorded(each.size, str(this.number))) for each in here)
         yield from self._missing(this, [name for at in here for name in (at.file.name, *at.more)], "data")
         yield from self._vectors(this, files)
         if before is not None:

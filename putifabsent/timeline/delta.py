@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from putifabsent.errors import ConfigError
-from putifabsent.shim.formats.delta import SIDECARS, checkpoint_in, logical, number_in, vector_of
+from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
     Problem,
     Problems,
@@ -32,7 +32,7 @@ _TOO_LARGE = 1 << 63
 _POINTER = "_last_checkpoint"
 _STAGED = ("_staged_commits", "_commits")
 _COLUMNS = (
-    *("add.path", "add.deletionVector.storageType", "add.deletionVector.pathOrInlineDv"),
+    *("add.path", "add.size", "add.deletionVector.storageType", "add.deletionVector.pathOrInlineDv"),
     "sidecar.path",
 )
 """What is read of checkpoints in parquet."""
@@ -180,17 +180,16 @@ def proof_in(fs: Any, log: str) -> Proof | None:
     return max(proofs, default=None)
 
 
-def is_staged(fs: Any, log: str) -> bool:
-    """Whether a catalog may have commits that are not in the log yet; an empty folder each table may have."""
-    return any(listed(fs, below(log, each)) for each in _STAGED)
+def is_staged(fs: Any, log: str, newest: int) -> bool:
+    """Whether a catalog may have commits above the newest one in the log; what is there stays staged, too."""
+    there = (each.last.partition(".")[0] for folder in _STAGED for each in listed(fs, below(log, folder)))
+    numbers = (number_in(f"{digits}.json") for digits in there)
+    return any(number is not None and number > newest for number in numbers)
 
 
-def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, str | None] | None:
-    """Return the data files that a table had, by their decoded paths; None: it can't be read.
-
-    Each comes with where its deletion vector lies, from the table's root; None: not there.
-    """
-    files: dict[str, str | None] = {}
+def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> dict[str, Added] | None:
+    """Return the data files that a table had, by their decoded paths; None: it can't be read."""
+    files: dict[str, Added] = {}
     paths = list(checkpoint.paths)
     while paths:
         path = paths.pop()
@@ -202,7 +201,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         try:
             for kind, action in _checkpoint_actions(path, written):
                 if kind == "add":
-                    files[logical(action).path] = vector_of(action)
+                    files[logical(action).path] = added_by(action)
                 else:
                     # In this table's own folder, whatever address it says: a copy's is not the original's.
                     last = unquote(action["path"].rpartition("/")[2])

@@ -144,8 +144,13 @@ def listed(fs: Any, folder: str) -> list[Listed]:
     return [
         Listed(each["name"], each["name"].rpartition("/")[2], each["size"], each.get("salt") or "")
         for each in found
-        if each["type"] == "file"
+        if is_file(fs, each)
     ]
+
+
+def is_file(fs: Any, info: Mapping[str, Any]) -> bool:
+    """Whether what is listed is a file, or a link to one."""
+    return info["type"] == "file" or (bool(info.get("islink")) and fs.isfile(info["name"]))
 
 
 def numbered(fs: Any, folder: str, number_in: Callable[[str], int | None]) -> dict[str, int]:

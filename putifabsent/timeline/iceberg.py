@@ -20,7 +20,8 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
 
     ``root`` is that of a table that is kept by path, whose newest ``v<N>.metadata.json`` is current. Of one
     that a catalog keeps, only the catalog knows which is: then it is that metadata file itself.
-    ``ConfigError``: there is no Iceberg table, or one of a catalog's, and no metadata file was given.
+    ``ConfigError``: there is no Iceberg table, or one of a catalog's, and no metadata file was given, or one
+    that is not there.
     """
 
     format = "iceberg"
@@ -30,6 +31,11 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
         folder, _, last = root.rpartition("/")
         self._given = root if is_metadata(last) else ""
         super().__init__(fs, folder.removesuffix(f"/{_FOLDER}") if self._given else root)
+        if self._given and not fs.exists(root):
+            raise ConfigError(
+                f"there are no metadata at {root!r}: ask the catalog once more which are current; if it says "
+                "the same, they are lost"
+            )
         if not self.current():
             raise ConfigError(
                 f"there is no v<N>.metadata.json in {below(self.root, _FOLDER)!r}: if a catalog keeps the "
@@ -53,6 +59,19 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
         """Return what the current metadata say; None: they can't be read."""
         current = self.current()
         return dict(self.metadata_in([current] if current else [], problems)).get(current)
+
+    def listed_since(self, problems: Problems) -> set[int] | None:
+        """Return the snapshots that the newest metadata list beside those given; None: these are the newest.
+
+        A catalog counts its metadata by the first digits of their names.
+        """
+        folder, _, last = self._given.rpartition("/")
+        numbers = {each.path: _count_in(each.last) for each in listed(self.fs, folder)} if folder else {}
+        newest = max(numbers.values(), default=-1)
+        if newest <= _count_in(last):
+            return None
+        later = self.metadata_in([path for path, number in numbers.items() if number == newest], problems)
+        return {each.id for _, metadata in later for each in self.snapshots_in(metadata, problems)}
 
     def metadata_in(
         self, paths: list[str], problems: Problems | None = None
@@ -106,6 +125,11 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
         """Return all that the metadata say of a snapshot."""
         return Details(None, Content("", record.content))
+
+
+def _count_in(last: str) -> int:
+    digits = last.partition("-")[0]
+    return int(digits) if is_metadata(last) and digits.isdigit() else -1
 
 
 def _sequence(snapshot: Mapping[str, Any]) -> int:

@@ -5,7 +5,7 @@
     .venv-spark35/bin/python -m tests.inspection.make_fixtures raced_delta [FOLDER]
 
 It wants what ``make test-spark`` installs, and takes a minute or two. Metadata is kept as it is; of data
-files the names alone.
+files the names and sizes alone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def keep(store: BucketServer, table: str, packed: Path) -> None:
             parts = file.removeprefix(f"{table}/").split("/")
             if SKIPPED & set(parts) or file.endswith("/"):  # a folder's marker
                 continue
-            data = fs.cat_file(file) if parts[0] in METADATA else b""
+            data = fs.cat_file(file) if parts[0] in METADATA else bytes(said["size"])
             info = tarfile.TarInfo("/".join((name, *parts)))
             info.size = len(data)
             info.mtime = said["LastModified"].timestamp()

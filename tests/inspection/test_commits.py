@@ -104,6 +104,22 @@ def test_a_snapshot_is_refused_that_was_not_committed_upon_the_one_before(
     assert "was not committed upon snapshot 2" in Late(place, "snapshot/snapshot-3").refused()
 
 
+def test_a_snapshot_is_refused_whose_base_was_rolled_back_meanwhile(place: Place, paimon: Paimon) -> None:
+    paimon.commit(3, "c", upon=("a", "b"))
+    late = Late(place, "snapshot/snapshot-3", "snapshot/snapshot-2")
+    assert late.refused().startswith("snapshot 3 comes upon 2, which is gone: 1 is the newest. ")
+
+
+@pytest.mark.parametrize("higher", [False, True], ids=["none is there", "its number was taken"])
+def test_a_snapshot_without_the_one_before_is_left_to_who_creates_it(
+    place: Place, paimon: Paimon, higher: bool
+) -> None:
+    paimon.commit(3, "c", upon=("a", "b"))
+    if higher:
+        paimon.commit(4, "d", upon=("a", "b", "c"))
+    Late(place, "snapshot/snapshot-3", "snapshot/snapshot-2", "snapshot/snapshot-1").check()
+
+
 def test_a_snapshot_is_refused_one_of_whose_files_is_gone(place: Place, paimon: Paimon) -> None:
     paimon.commit(3, "c", upon=("a", "b"))
     assert "has a data file that is not there" in Late(place, "snapshot/snapshot-3", "bucket-0/c").refused()

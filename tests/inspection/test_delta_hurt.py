@@ -97,6 +97,24 @@ def test_a_log_that_has_nothing_but_a_checkpoint_left_is_a_table_whose_commits_a
     assert report.verdict.startswith("delta, protocol unknown, 0 records")
 
 
+@pytest.mark.parametrize("folder", ["_staged_commits", "_commits"])
+def test_what_a_commit_that_only_a_catalog_has_may_have_removed_proves_no_damage(
+    place: Place, table: Delta, folder: str
+) -> None:
+    place.fs.rm_file(f"{place.root}/a")
+    assert place.damage() == [Kind.DANGLING_REFERENCE]
+    table.write(f"_delta_log/{folder}/{1:020d}.{UUID}.json", "{}")  # is in the log since
+    assert place.damage() == [Kind.DANGLING_REFERENCE]
+    table.write(f"_delta_log/{folder}/{2:020d}.{UUID}.json", '{"remove": {"path": "a"}}')
+    assert place.the(Kind.DANGLING_REFERENCE).severity is Severity.NOTICE
+
+
+def test_a_catalog_whose_commits_are_in_the_log_excuses_no_gap(place: Place, table: Delta) -> None:
+    table.write(f"_delta_log/_staged_commits/{1:020d}.{UUID}.json", "{}")
+    table.write(f"_delta_log/{2:020d}.crc", "{}")
+    assert place.the(Kind.GAP).severity is Severity.DAMAGE
+
+
 def test_an_empty_folder_of_staged_commits_shows_no_catalog(place: Place, table: Delta) -> None:
     place.fs.makedirs(f"{place.root}/_delta_log/_commits")
     table.write(f"_delta_log/{2:020d}.crc", "{}")

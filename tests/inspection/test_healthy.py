@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fsspec
@@ -14,8 +16,6 @@ from putifabsent.timeline import HudiTimeline, State, read
 from tests.inspection.tables import Delta, Hudi, Paimon, packed, stat
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.inspection.conftest import Place
 
 HUDI = ["hudi_cow", "hudi_mor", "hudi_upgraded", "hudi_v6", "hudi_0_15", "hudi_long"]
@@ -34,7 +34,7 @@ def filled(name: str, folder: Path) -> str:
     root = packed(name, folder)
     timeline = read(root)
     assert isinstance(timeline, HudiTimeline)
-    written: set[str] = set()
+    written: dict[str, str] = {}
     removed: set[str] = set()
     for each in [*timeline.active(), *timeline.history(raw=True)]:
         metadata = timeline.details(each).metadata
@@ -43,11 +43,12 @@ def filled(name: str, folder: Path) -> str:
             if each.action in ("clean", "rollback", "restore"):
                 removed.update(re.findall(r'"(?:[^"]*/)?([^"/]+\.parquet|\.[^"/]+\.log\.[^"/]+)"', said))
             else:
-                written.update(re.findall(r'"path": "([^"]+)"', said))
-    assert removed & written
-    local = fsspec.filesystem("file")
-    for last in written - removed:
-        local.touch(f"{root}/{last}")
+                written.update(re.findall(r'"path": "([^"]+)".*?"fileSizeInBytes": (\d+)', said))
+    assert removed & written.keys()
+    for last in written.keys() - removed:
+        path = Path(root, last)
+        path.touch()
+        os.truncate(path, int(written[last]))
     return root
 
 
@@ -285,6 +286,22 @@ def test_writers_of_delta_encode_the_same_path_differently(place: Place) -> None
     table.change(0, "p=%C3%A4%7E/a", "p=ä~/b", files=False)  # as delta-rs and as Spark write a partition
     table.change(1, "c", removed=("p=ä~/a", "p=%C3%A4%7E/b"))
     assert place.findings() == []
+
+
+def test_files_may_be_links_to_others(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    table = Delta(fsspec.filesystem("file", auto_mkdir=True), str(root))
+    table.change(0, "a", "p=1/b")
+    table.change(1, "c")
+    elsewhere.mkdir()
+    for name in ("a", "p=1", f"_delta_log/{1:020d}.json"):
+        moved = elsewhere / Path(name).name
+        (root / name).rename(moved)
+        (root / name).symlink_to(moved)
+    report = inspect(str(root))
+    assert (report.findings, len(report.records)) == ([], 2)
+    (elsewhere / "a").unlink()
+    assert [each.names for each in inspect(str(root)).findings] == [(f"{root}/a",)]
 
 
 def test_a_delta_file_elsewhere_is_not_looked_for(place: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,11 +15,12 @@ from putifabsent.errors import ConfigError
 from putifabsent.inspection import Kind, Severity, inspect, inspect_all
 from putifabsent.inspection import iceberg as rules
 from putifabsent.inspection.findings import Files
+from putifabsent.shim.formats.iceberg import content_of
 from putifabsent.timeline import IcebergTimeline, read
 from tests.inspection.tables import Iceberg, Late, Remembering
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.inspection.conftest import Place
 
@@ -286,7 +288,7 @@ def test_metadata_that_were_compressed_once_more_lose_nothing(place: Place, tabl
     assert place.findings() == []
 
 
-class Asked(frozenset[str]):
+class Asked(dict[str, int | None]):
     """Files that are there, and how often it was asked whether one is."""
 
     times = 0
@@ -300,7 +302,7 @@ def test_a_file_is_looked_for_once_however_many_snapshots_have_it(place: Place) 
     table = Iceberg(place.fs, place.root)
     for number in range(1, 21):
         table.version(number, f"f{number}")
-    there = Asked(place.fs.find(place.root))
+    there = Asked(dict.fromkeys(place.fs.find(place.root), 0))
     findings = rules.judge(IcebergTimeline(place.fs, place.root), lambda *_: Files(there, {})).findings
     assert (findings, there.times) == ([], 20)
 
@@ -359,6 +361,14 @@ def test_a_catalog_may_keep_metadata_in_another_folder_of_the_table(
     assert finding.names == (f"file://{gone}",)
 
 
+def test_metadata_that_are_not_there_are_no_healthy_table(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    (gone,) = tmp_path.glob("warehouse/**/*.metadata.json")
+    gone.unlink()
+    with pytest.raises(ConfigError, match="says the same, they are lost"):
+        inspect(table.metadata_location)
+
+
 def test_metadata_apart_from_their_table_tell_nothing_of_its_files(catalog: Any, tmp_path: Path) -> None:
     table = catalog.create_table("db.t", rows(1).schema)
     table.append(rows(1))
@@ -378,6 +388,57 @@ def test_a_data_file_that_a_table_of_a_catalog_lacks_is_found(catalog: Any, tmp_
     (finding,) = inspect(table.metadata_location).findings
     assert finding.kind is Kind.DANGLING_REFERENCE
     assert finding.names == (f"file://{gone}",)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda body: b"", Kind.EMPTY),
+        (lambda body: body[:-1], Kind.UNREADABLE),
+        (lambda body: body[8:], Kind.RESIZED),  # is whole, as what Iceberg before 0.11 took for larger
+        (lambda body: body + b"more", Kind.RESIZED),
+    ],
+    ids=["empty", "cut off", "smaller", "larger"],
+)
+def test_a_data_file_of_another_size_is_found(
+    catalog: Any, tmp_path: Path, change: Callable[[bytes], bytes], kind: Kind
+) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    for number in range(3):
+        table.append(rows(number))
+    path, *_ = tmp_path.glob("warehouse/**/*.parquet")
+    path.write_bytes(change(path.read_bytes()))
+    (finding,) = inspect(table.metadata_location).findings
+    assert (finding.kind, finding.names, len(finding.moments)) == (kind, (str(path),), 1)
+    assert finding.severity is (Severity.NOTICE if kind is Kind.RESIZED else Severity.DAMAGE)
+
+
+def test_what_a_catalog_has_expired_since_is_not_missed(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    before, first = table.metadata_location, table.current_snapshot()
+    table.overwrite(rows(2))
+    table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    Path(first.manifest_list.removeprefix("file://")).unlink()
+    kinds = [(each.kind, each.severity) for each in inspect(before).findings]
+    assert kinds == [(Kind.DANGLING_REFERENCE, Severity.NOTICE)]
+    assert inspect(table.metadata_location).findings == []
+
+
+def test_what_a_catalog_still_lists_is_missed_though_it_has_gone_on(catalog: Any) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    before, first = table.metadata_location, table.current_snapshot()
+    table.append(rows(2))
+    Path(first.manifest_list.removeprefix("file://")).unlink()
+    kinds = [(each.kind, each.severity) for each in inspect(before).findings]
+    assert kinds == [(Kind.DANGLING_REFERENCE, Severity.DAMAGE)]
+
+
+def test_what_is_encrypted_is_larger_than_what_its_commit_says() -> None:
+    file = {"file_path": "f", "file_size_in_bytes": 5}
+    assert content_of({"status": 1, "data_file": file}).size == 5
+    assert content_of({"status": 1, "data_file": {**file, "key_metadata": b"k"}}).size == 0
 
 
 def test_tables_are_found_below_a_folder(place: Place, table: Iceberg) -> None:

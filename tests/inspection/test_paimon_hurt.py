@@ -259,9 +259,7 @@ def test_a_file_is_looked_for_once_however_many_snapshots_have_it(place: Place) 
     for number in range(1, 21):
         table.commit(number, f"f{number}", upon=None)
     there = Asked({f"f{number}": "" for number in range(1, 21)})
-    findings = rules.judge(
-        PaimonTimeline(place.fs, place.root), lambda *_: Files(frozenset(), there)
-    ).findings
+    findings = rules.judge(PaimonTimeline(place.fs, place.root), lambda *_: Files({}, there)).findings
     assert (findings, there.times) == ([], 20)
 
 

@@ -88,6 +88,13 @@ class Logical(NamedTuple):
     vector: str  # what tells its deletion vector from others; empty: it has none
 
 
+class Added(NamedTuple):
+    """What an ``add`` says of its file."""
+
+    vector: str | None  # where its deletion vector lies, from the table's root; None: not there
+    size: int  # bytes; 0: it doesn't say
+
+
 class Checkpoint(NamedTuple):
     """What the name of a file of a checkpoint says: the last version in it, and of how many files it is."""
 
@@ -102,8 +109,14 @@ def logical(action: Mapping[str, Any]) -> Logical:
     return Logical(unquote(action["path"]), "/".join(map(str, parts)) if vector else "")
 
 
-def vector_of(action: Mapping[str, Any]) -> str | None:
-    """Return where the deletion vector of an ``add`` lies, from the table's root; None: not there.
+def added_by(action: Mapping[str, Any]) -> Added:
+    """Return what an ``add`` says; the size may be 0, or less, where the writer did not know it."""
+    size = action.get("size")
+    return Added(_vector_of(action), max(size, 0) if isinstance(size, int) else 0)
+
+
+def _vector_of(action: Mapping[str, Any]) -> str | None:
+    """Return where the deletion vector of an ``add`` lies.
 
     Source: the protocol's "Derived Fields" of deletion vectors; a UUID in Z85, behind a folder's name.
     """

@@ -51,6 +51,7 @@ class Write(NamedTuple):
     last: str  # the file, by the last component of its name
     more: tuple[str, ...]  # files beside it: further log files, change data
     upon: str  # the instant whose slice it goes on with; empty: it begins a file group, or doesn't say
+    size: int = 0  # of the file, in bytes, when it was written; 0: it doesn't say
 
     @property
     def is_base(self) -> bool:
@@ -84,6 +85,7 @@ def writes_in(metadata: Mapping[str, Any]) -> list[Write]:
                         _last(path),
                         tuple(map(_last, more)),
                         "" if upon in _NONE else upon,
+                        max(int(stat.get("fileSizeInBytes") or 0), 0),
                     )
                 )
     return found

@@ -150,6 +150,7 @@ class Content(NamedTuple):
     added: bool
     live: bool
     about: str | None  # of a delete file: the one data file that it is for; None: it may be for several
+    size: int  # of the file, in bytes; 0: it doesn't say, or what it says is of what was encrypted
 
 
 _OF_TABLE = {
@@ -201,7 +202,8 @@ def content_of(record: Mapping[str, Any]) -> Content:
     if about is None and file.get("content", _OF_DATA) != _OF_DATA:
         lowest, highest = (_bound(file, kind) for kind in ("lower_bounds", "upper_bounds"))
         about = lowest if lowest == highest else None
-    return Content(str(file["file_path"]), status == _ADDED, status != _DELETED, about)
+    size = 0 if file.get("key_metadata") else int(file.get("file_size_in_bytes") or 0)
+    return Content(str(file["file_path"]), status == _ADDED, status != _DELETED, about, size)
 
 
 def _bound(file: Mapping[str, Any], kind: str) -> str | None:

@@ -154,6 +154,7 @@ class Entry(NamedTuple):
     # Of its rows, the lowest and the highest; a writer numbers them on from those that it has seen. None: it
     # does not say.
     sequences: tuple[int, int] | None
+    size: int  # of the file, in bytes; 0: it does not say
 
 
 class Vector(NamedTuple):
@@ -186,6 +187,7 @@ def entry_of(record: Mapping[str, Any]) -> Entry:
         bytes(record["_PARTITION"]),
         int(record["_BUCKET"]),
         None if lowest is None or highest is None else (int(lowest), int(highest)),
+        int(file.get("_FILE_SIZE") or 0),
     )
 
 
