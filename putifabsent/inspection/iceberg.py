@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
@@ -57,11 +58,17 @@ def judge(timeline: IcebergTimeline, look: Look | None) -> Result:
     if look is not None and snapshots:
         root = _root(timeline.current(), metadata)
         there = look(root, (_FOLDER,)).paths
-        tree = _Tree(AvroFiles(timeline.fs), root, str(metadata["location"]))
         parents = {each.id: each.parent for each in snapshots}
         reached = {each for head in heads.values() for each in ancestors(head, parents)}
-        findings += tree.table(snapshots, reached, there)
-        findings += odd_sizes(timeline.fs, tree.sizes, there)
+        new_tree = partial(_Tree, root=root, location=str(metadata["location"]))
+        tree = new_tree(AvroFiles(timeline.fs))
+        of_files = list(tree.table(snapshots, reached, there))
+        since = timeline.listed_since([]) if of_files else None
+        if since is not None and not reached <= since:
+            # The catalog has gone on: what it has expired since needs its files no more.
+            tree = new_tree(AvroFiles(timeline.fs))
+            of_files = list(tree.table(snapshots, reached & since, there))
+        findings += [*of_files, *odd_sizes(timeline.fs, tree.sizes, there)]
     version = f"format version {metadata.get('format-version', 'unknown')}"
     return Result(version, snapshots, findings)
 
@@ -235,6 +242,10 @@ class _Tree:
         """
         current = next((each for each in snapshots if each.current), None)
         kept = [] if current is None else self._manifests(current.path)
+        errors = self._files.problems
+        findings = read_errors(errors, Kind.DANGLING_REFERENCE)
+        yield from _as_read(findings, is_read=current is None or current.id in reached)
+        known = len(errors)
         seen: set[str] = set()
         reported: set[str] = set()
         for each, manifests in self._walk(sorted(snapshots, key=lambda each: each.id not in reached), kept):
@@ -252,11 +263,13 @@ class _Tree:
             if is_read:
                 self.sizes.update((full, Recorded(files[path], at)) for path, full in inside.items())
             findings = [*_dangling(what, absent, at), *self._vectors(what, each.content, manifests, at)]
-            yield from (one if is_read else replace(one, severity=Severity.NOTICE) for one in findings)
             self._lives(_of_data(new))
+            findings += read_errors(errors[known:], Kind.DANGLING_REFERENCE)
+            known = len(errors)
+            yield from _as_read(findings, is_read=is_read)
         if current is not None:
             yield from self._repeated(current, kept, snapshots)
-        yield from read_errors(self._files.problems, Kind.DANGLING_REFERENCE)
+        yield from read_errors(errors[known:], Kind.DANGLING_REFERENCE)
 
     def commit(
         self, what: str, snapshot: Mapping[str, Any], absent: Callable[[Mapping[str, str]], list[str]]
@@ -380,6 +393,10 @@ class _Tree:
         """Return where a file lies, from the table's root; None: it lies elsewhere."""
         at = plain(address)
         return at.removeprefix(self._location) if at.startswith(self._location) else None
+
+
+def _as_read(findings: Iterable[Finding], *, is_read: bool) -> Iterator[Finding]:
+    return (each if is_read else replace(each, severity=Severity.NOTICE) for each in findings)
 
 
 def _of_data(manifests: Iterable[Manifest]) -> list[Manifest]:

@@ -60,6 +60,19 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
         current = self.current()
         return dict(self.metadata_in([current] if current else [], problems)).get(current)
 
+    def listed_since(self, problems: Problems) -> set[int] | None:
+        """Return the snapshots that the newest metadata list beside those given; None: these are the newest.
+
+        A catalog counts its metadata by the first digits of their names.
+        """
+        folder, _, last = self._given.rpartition("/")
+        numbers = {each.path: _count_in(each.last) for each in listed(self.fs, folder)} if folder else {}
+        newest = max(numbers.values(), default=-1)
+        if newest <= _count_in(last):
+            return None
+        later = self.metadata_in([path for path, number in numbers.items() if number == newest], problems)
+        return {each.id for _, metadata in later for each in self.snapshots_in(metadata, problems)}
+
     def metadata_in(
         self, paths: list[str], problems: Problems | None = None
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -112,6 +125,11 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
         """Return all that the metadata say of a snapshot."""
         return Details(None, Content("", record.content))
+
+
+def _count_in(last: str) -> int:
+    digits = last.partition("-")[0]
+    return int(digits) if is_metadata(last) and digits.isdigit() else -1
 
 
 def _sequence(snapshot: Mapping[str, Any]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from tests.inspection.tables import Iceberg, Late, Remembering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.inspection.conftest import Place
 
@@ -411,6 +411,28 @@ def test_a_data_file_of_another_size_is_found(
     (finding,) = inspect(table.metadata_location).findings
     assert (finding.kind, finding.names, len(finding.moments)) == (kind, (str(path),), 1)
     assert finding.severity is (Severity.NOTICE if kind is Kind.RESIZED else Severity.DAMAGE)
+
+
+def test_what_a_catalog_has_expired_since_is_not_missed(catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    before, first = table.metadata_location, table.current_snapshot()
+    table.overwrite(rows(2))
+    table.maintenance.expire_snapshots().by_id(first.snapshot_id).commit()
+    Path(first.manifest_list.removeprefix("file://")).unlink()
+    kinds = [(each.kind, each.severity) for each in inspect(before).findings]
+    assert kinds == [(Kind.DANGLING_REFERENCE, Severity.NOTICE)]
+    assert inspect(table.metadata_location).findings == []
+
+
+def test_what_a_catalog_still_lists_is_missed_though_it_has_gone_on(catalog: Any) -> None:
+    table = catalog.create_table("db.t", rows(1).schema)
+    table.append(rows(1))
+    before, first = table.metadata_location, table.current_snapshot()
+    table.append(rows(2))
+    Path(first.manifest_list.removeprefix("file://")).unlink()
+    kinds = [(each.kind, each.severity) for each in inspect(before).findings]
+    assert kinds == [(Kind.DANGLING_REFERENCE, Severity.DAMAGE)]
 
 
 def test_what_is_encrypted_is_larger_than_what_its_commit_says() -> None:
