@@ -244,7 +244,7 @@ class _Tree:
         kept = [] if current is None else self._manifests(current.path)
         errors = self._files.problems
         findings = read_errors(errors, Kind.DANGLING_REFERENCE)
-        yield from findings if current is None or current.id in reached else map(_as_notice, findings)
+        yield from _as_read(findings, is_read=current is None or current.id in reached)
         known = len(errors)
         seen: set[str] = set()
         reported: set[str] = set()
@@ -266,7 +266,7 @@ class _Tree:
             self._lives(_of_data(new))
             findings += read_errors(errors[known:], Kind.DANGLING_REFERENCE)
             known = len(errors)
-            yield from findings if is_read else map(_as_notice, findings)
+            yield from _as_read(findings, is_read=is_read)
         if current is not None:
             yield from self._repeated(current, kept, snapshots)
         yield from read_errors(errors[known:], Kind.DANGLING_REFERENCE)
@@ -395,8 +395,8 @@ class _Tree:
         return at.removeprefix(self._location) if at.startswith(self._location) else None
 
 
-def _as_notice(finding: Finding) -> Finding:
-    return replace(finding, severity=Severity.NOTICE)
+def _as_read(findings: Iterable[Finding], *, is_read: bool) -> Iterator[Finding]:
+    return (each if is_read else replace(each, severity=Severity.NOTICE) for each in findings)
 
 
 def _of_data(manifests: Iterable[Manifest]) -> list[Manifest]:

@@ -243,8 +243,12 @@ def _last(path: str) -> str:
 
 
 def _abouts(finding: Finding) -> set[tuple[Kind, str]]:
-    """Return what a finding is about, each for itself: meanwhile, files may have been archived or removed."""
-    return {(finding.kind, each) for each in (*finding.names, *finding.moments)}
+    """Return what a finding is about, each for itself: meanwhile, files may have been archived or removed.
+
+    Of one commit's files others may have been removed each time.
+    """
+    moments = () if finding.kind is Kind.DANGLING_REFERENCE else finding.moments
+    return {(finding.kind, each) for each in (*finding.names, *moments)}
 
 
 def _state_of(timeline: Timeline[Any]) -> list[Any]:

@@ -150,7 +150,7 @@ def listed(fs: Any, folder: str) -> list[Listed]:
 
 def is_file(fs: Any, info: Mapping[str, Any]) -> bool:
     """Whether what is listed is a file, or a link to one."""
-    return info["type"] == "file" or (bool(info.get("islink")) and fs.isfile(info["name"]))
+    return bool(info["type"] == "file" or (info.get("islink") and fs.isfile(info["name"])))
 
 
 def numbered(fs: Any, folder: str, number_in: Callable[[str], int | None]) -> dict[str, int]:

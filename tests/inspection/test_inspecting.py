@@ -46,6 +46,18 @@ def test_what_a_cleaner_takes_while_files_are_listed_is_not_missed(place: Place)
     assert cleaned
 
 
+def test_what_a_cleaner_takes_of_one_commit_each_time_is_not_missed(place: Place) -> None:
+    table = two_files(place)
+    cleans = iter([(T[2], C[2], FIRST), (T[3], C[3], SECOND)])
+
+    def clean(done: int, total: int, what: str) -> None:
+        if done == 0:
+            table.cleaned(*next(cleans), partition="p=1")
+
+    assert place.findings(progress=clean) == []
+    assert list(cleans) == []
+
+
 def test_what_is_missing_stays_missing_while_writers_write(place: Place) -> None:
     table = two_files(place)
     place.fs.rm_file(f"{place.root}/p=1/{SECOND}")
