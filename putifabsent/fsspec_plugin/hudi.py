@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from putifabsent.backends.base import Absent, Created, Creation, Got, Holder
+from putifabsent.backends.base import Absent, Created, Creation, Found, Got, Holder
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, InvalidTransition, NameTaken, OutcomeUnknown, unknown_from
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
@@ -201,19 +201,23 @@ class Hudi:
     def _given_up(self, ledger: Ledger, name: Name, rollback: str) -> Protocol[bool]:
         """Give up a rollback that was never requested: whoever was about to has died, or is paused.
 
-        Meanwhile its name is taken. So whoever is paused fails; or comes when it is given up, and sees that.
+        Meanwhile its name is held, by no bytes. So whoever is paused fails; or comes when it is given up, and
+        sees that.
         """
         folder, opened = hudi_ledger.timeline_of(ledger, name), ledger.state.open[rollback]
         if folder is None:
             return False
         last = f"{rollback}.rollback.requested"
         plan = self._mount.policy.classify(f"{folder}/{last}")
-        for each in (plan, plan._replace(path=f"{other_layout(folder)}/{last}")):
-            if not (yield from _is_nothing(each)):
-                return False
+        if not (yield from _is_nothing(plan._replace(path=f"{other_layout(folder)}/{last}"))):
+            return False
         creation = self._mount.looker(plan)
+        seen: Found | Absent = yield from read(Head(plan.path))
+        if isinstance(seen, Found) and seen.holder.size:
+            return False
         try:
-            yield from self._guard.by_name(plan, InMemory(b""), creation)
+            if isinstance(seen, Absent):  # else somebody has died in here
+                yield from self._guard.by_name(plan, InMemory(b""), creation)
         except NameTaken:
             return False
         free = Free(rollback, ledger.session, creation.token)

@@ -99,3 +99,25 @@ def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
     with pytest.raises(Fenced, match="no failed instant"):
         b.fs.rm_file(b.slice_of(FAILED))
     assert b.fs.exists(b.slice_of(FAILED))
+
+
+@GROUNDS
+def test_who_is_killed_while_it_gives_one_up_leaves_that_to_the_next(
+    ground: Ground, root: str, a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    with pytest.raises(Killed):
+        plans(a, dies)
+    guard = b.fs.guard
+    by_name = guard.by_name
+
+    def killed(*what: Any) -> Any:
+        yield from by_name(*what)
+        raise Killed
+
+    guard.by_name = killed
+    with pytest.raises(Killed):
+        b.fs.rm_file(b.slice_of(FAILED))
+    other = Writer(ground.mount(writer_session="c"), root)
+    other.fs.rm_file(b.slice_of(FAILED))
+    assert [each for each in other.timeline() if DEAD in each] == []
