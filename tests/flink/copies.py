@@ -66,7 +66,7 @@ def resumed_twice(
         if not proxies:
             cluster.wait_for(stopped.job)
         # Between two checkpoints what is poured is read, also after those that have been missed.
-        settings |= {**cluster.resuming(savepoint), "execution__checkpointing__min_pause": "1 s"}
+        settings = {"execution__checkpointing__min_pause": "1 s", **settings, **cluster.resuming(savepoint)}
         copies = [writing(program, table, who, folder, **settings) for who in COPIES]
         if proxies:
             wait(held)

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from tests.fault_proxy import Fault, FaultProxy
+    from tests.flink.cluster import Cluster
     from tests.flink.programs import Feed, Format, Program
     from tests.servers import BucketServer
 
     Row = tuple[str, int]
 
-__all__ = ["STOCK_GIVES_UP", "Table", "Writer", "befalling", "made", "table_of", "tally"]
+__all__ = ["STOCK_GIVES_UP", "Table", "Writer", "befalling", "made", "table_of", "tally", "what_became_of"]
 
 STOCK_GIVES_UP = {"restart_strategy__fixed_delay__attempts": "5"}
 """Has a job fail in the end whose commits, past the guard, may never succeed again."""
@@ -92,6 +93,19 @@ def tally(rows: Mapping[Row, int], expected: Collection[Row]) -> str:
     lost = sum(row not in rows for row in expected)
     doubled = sum(times > 1 for times in rows.values())
     return f"{lost} of {len(expected)} lost, {doubled} doubled"
+
+
+def what_became_of(
+    stock: Collection[Writer], expected: Collection[Row], cluster: Cluster, program: Program
+) -> str:
+    """Say how jobs without a guard have ended, and what became of the rows of each of their tables."""
+    ended = dict(zip(stock, cluster.end_of_stock(each.job for each in stock), strict=True))
+    told = []
+    for table in dict.fromkeys(each.table for each in stock):
+        rows = table.form.read(program, table.warehouse)
+        states = [state for each, state in ended.items() if each.table == table]
+        told.append(f"stock {table.form.folder}: {states}, {tally(rows, expected)}")
+    return "; ".join(told)
 
 
 @contextmanager

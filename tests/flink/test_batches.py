@@ -11,7 +11,7 @@ from putifabsent.inspection import inspect
 from tests.fault_proxy import HELD, LATE
 from tests.flink.cluster import GUARDED, STOCK
 from tests.flink.programs import FORMATS, Program, counted
-from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, made, tally
+from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, made, what_became_of
 from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
@@ -62,17 +62,6 @@ def all_is_there_once(writers: list[Writer], cluster: Cluster, program: Program,
         assert inspect(table.url, **store.storage_options).damage == []
 
 
-def what_became_of(stock: list[Writer], cluster: Cluster, program: Program) -> str:
-    """Say how jobs without a guard have ended, and what became of their rows."""
-    ended = dict(zip(stock, cluster.end_of_stock(each.job for each in stock), strict=True))
-    told = []
-    for table in dict.fromkeys(each.table for each in stock):
-        rows = table.form.read(program, table.warehouse)
-        states = [state for each, state in ended.items() if each.table == table]
-        told.append(f"stock {table.form.folder}: {states}, {tally(rows, EXPECTED)}")
-    return "; ".join(told)
-
-
 def restart(cluster: Cluster) -> None:
     """Kill all task managers, and start others."""
     cluster.kill_task_managers(cluster.task_managers)
@@ -112,4 +101,4 @@ def test_batches_that_are_all_about_to_commit_lose_and_double_nothing(
         if is_killed:
             restart(cluster)
     all_is_there_once(writers, cluster, program, store)
-    note(what_became_of(stock, cluster, program))
+    note(what_became_of(stock, EXPECTED, cluster, program))

@@ -32,15 +32,21 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(900), LONG]
 
-ROWS, A_SECOND, AT_ONCE = 400, 20, 100
+ROWS, A_SECOND, AT_ONCE = 400, 10, 100
 NAMES = ("job0", "job1")
 # Of the schemes that lead past the guard, one that Hudi writes log files to: not s3n.
 STOCK = "oss"
 INSERTS = "'write.operation'='insert'"
 # Each job has a partition of its own: rows of both in one file are a conflict, by Hudi's rules.
 KEYED = "'table.type'='MERGE_ON_READ', 'hoodie.datasource.write.recordkey.field'='n'"
-UPSERTS = f"{KEYED}, 'compaction.delta_commits'='2'"
-TYPES = {"copy on write": ("", INSERTS), "merge on read": ("PARTITIONED BY (who)", UPSERTS)}
+# Where one plans a compaction, what another has begun by then is a conflict, and that job starts again and
+# again. A job always has something begun: so one that compacts is alone.
+UPSERTS = f"{KEYED}, 'compaction.schedule.enabled'='false', 'compaction.async.enabled'='false'"
+COMPACTS = f"{KEYED}, 'compaction.delta_commits'='2'"
+TYPES = {
+    "copy on write": ("", INSERTS, ""),
+    "merge on read": ("PARTITIONED BY (who)", UPSERTS, COMPACTS),
+}
 # Hudi has a lock for jobs of several processes that needs nothing else, but not on S3.
 LOCKED = (
     "'hoodie.write.concurrency.mode'='OPTIMISTIC_CONCURRENCY_CONTROL', "
@@ -130,36 +136,54 @@ def is_there_once(
 
 def counting(table: Table, program: Program, cluster: Cluster, **settings: str) -> list[str]:
     """Have two jobs write, and come to their end."""
-    jobs = []
+    jobs: list[str] = []
     for each in NAMES:
         source = counted(ROWS, A_SECOND)
-        jobs.append(table.form.streamed(program, table.warehouse, each, source, **settings))
+        jobs.append(table.form.streamed(program, table.warehouse, each, source, **WAITS, **settings))
         # The first one makes the table.
         cluster.wait_for_checkpoints(jobs[0], 1)
     return jobs
 
 
-@pytest.mark.parametrize(("partitions", "options"), TYPES.values(), ids=TYPES)
+def commits(table: Table, store: BucketServer) -> Counter[str]:
+    """Return what has been completed, and how often; of a table with logs, commits are compactions."""
+    active = read(table.url, **store.storage_options).active()
+    return Counter(each.action for each in active if each.state is State.COMPLETED)
+
+
+@pytest.mark.parametrize(("partitions", "options", "alone"), TYPES.values(), ids=TYPES)
 def test_two_jobs_on_one_table_lose_and_double_nothing(
     partitions: str,
     options: str,
+    alone: str,
     program: Program,
     cluster: Cluster,
     store: BucketServer,
     bucket: str,
+    tmp_path: Path,
     note: Note,
 ) -> None:
     stock = table_of(bucket, told_to(options, partitions=partitions), STOCK)
     past = counting(stock, program, cluster, **STOCK_GIVES_UP)
     table = table_of(bucket, told_to(options, LOCKED, partitions=partitions))
-    jobs = counting(table, program, cluster)
+    jobs, names = counting(table, program, cluster), list(NAMES)
     assert {cluster.wait_for(each) for each in jobs} == {"FINISHED"}
-    is_there_once(table, NAMES, program, store)
-    commits = Counter(each.action for each in read(table.url, **store.storage_options).active())
+    if alone:
+        compacted = table._replace(form=told_to(alone, LOCKED, partitions=partitions))
+        writer = fed(compacted, program, tmp_path / "feed")
+        names.append(writer.who)
+        writer.pour(range(ROWS))
+        cluster.wait_for_rows(writer.job, ROWS)
+        until(lambda: commits(table, store)["commit"] > 0, 240, f"{table.url} is not compacted")
+        cluster.stop(writer.job)
+        assert cluster.wait_for(writer.job) == "FINISHED"
+        if any(each.time.endswith("999") for each in read(table.url, **store.storage_options).active()):
+            pytest.xfail("Hudi 0.14.0 passes over the logs of an instant that ends so")
+    is_there_once(table, names, program, store)
     ended = cluster.end_of_stock(past)
     rows = stock.form.read(program, stock.warehouse)
     lost = tally(rows, {(who, n) for who in NAMES for n in range(ROWS)})
-    note(f"{dict(commits)}; stock: {ended}, {lost}")
+    note(f"{dict(commits(table, store))}; stock: {ended}, {lost}")
 
 
 def writing(table: Table, feed: Feed, program: Program, **settings: str) -> Writer:
