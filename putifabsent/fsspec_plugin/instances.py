@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import fsspec
 from fsspec.config import apply_config
 from fsspec.spec import AbstractFileSystem, _Cached
+from fsspec.utils import tokenize
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.options import made_with, this_session
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # By id, for fsspec's filesystems compare equal by their options.
 _known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
+# Those of other processes, by all their options but for whom they work.
+_alike: weakref.WeakValueDictionary[str, GuardedFileSystem] = weakref.WeakValueDictionary()
 
 
 def made_again(
@@ -33,10 +36,21 @@ def made_again(
     writer: str,
     session: str,
 ) -> GuardedFileSystem:
-    """Make a filesystem that was pickled: in another process, it works for the one that pickled it."""
-    if session != this_session():
-        options = {**options, "writer": writer, "writer_session": session}
-    return make(cls, args, options)
+    """Make a filesystem that was pickled: in another process, it works for the one that pickled it.
+
+    A process that lives long may work for very many. Those whose options are the same share their clients.
+    """
+    if session == this_session():
+        return make(cls, args, options)
+    own: dict[str, Any] = {"writer": writer, "writer_session": session}
+    if not options.keys().isdisjoint(("fs", "asynchronous")):  # their clients are another's, or of one loop
+        return make(cls, args, options | own)
+    others = {key: value for key, value in options.items() if key not in own}
+    key = tokenize(cls, *args, **apply_config(cls, others))
+    with borrowing(_alike.get(key)):
+        made = make(cls, args, options | own)
+    _alike.setdefault(key, made)
+    return made
 
 
 def class_to_wrap(

@@ -17,7 +17,17 @@ from putifabsent.shim.requests import Delete, Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import Get, List, ListClaims, Protocol, Put, ReadClaim, SweepClaims, Walk
+    from putifabsent.shim.requests import (
+        ForgetClaim,
+        Get,
+        List,
+        ListClaims,
+        Protocol,
+        Put,
+        ReadClaim,
+        SweepClaims,
+        Walk,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ def unanswered(cause: Exception) -> OSError:
 
 
 def read(
-    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | Delete | Put,
+    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | ForgetClaim | Delete | Put,
     failure: Callable[[Exception], Exception] = unanswered,
     late: Callable[[Exception], Exception] | None = None,
 ) -> Protocol[Any]:

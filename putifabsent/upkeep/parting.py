@@ -7,12 +7,14 @@ only keep out what comes late: requests of writers who have died, which a store 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Found
 from putifabsent.errors import ConfigError
+from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.arbiter_choice import NATIVE, leave_record, record_of
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.formats.hudi_salt import counting, owner_of, recorded
@@ -21,7 +23,7 @@ from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, Head
+from putifabsent.shim.requests import ForgetClaim, Get, Head
 from putifabsent.upkeep.checking import check
 from putifabsent.upkeep.tables import Table, terms_with
 
@@ -112,8 +114,20 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
         )
     ledgers = _settled_ledgers(table)
     # In this order, so that after a failure no record seems to be decided and not published.
-    removed = _remove(table, fs.decider.keys)
-    return removed + table.remove(ledgers) + _remove(table, _RECORDS)
+    removed = _remove(table, fs.decider.keys) + table.remove(ledgers) + _remove(table, _RECORDS)
+    _forget_dead(table)
+    return removed
+
+
+def _forget_dead(table: Table) -> None:
+    """Have a registry forget what was deleted: a copy of that, if it is restored, would be taken for dead."""
+    arbiter, perform = table.fs.decider, table.fs.perform
+    if not isinstance(arbiter, Claiming):
+        return
+    with contextlib.suppress(PermissionError):  # of a registry that refuses to, all the rest is gone
+        for name, claim in perform(arbiter.remembered(table.root)).items():
+            if not claim.live:
+                perform(read(ForgetClaim(arbiter.claims, f"{arbiter.place}{name}", claim)))
 
 
 def _settled_ledgers(table: Table) -> list[str]:

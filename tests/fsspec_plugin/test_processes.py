@@ -73,6 +73,24 @@ def test_it_pickles(ground: Ground) -> None:
         fs.pipe_file(ground.log(), BODY)
 
 
+def test_filesystems_of_many_processes_have_one_client(memory: Ground) -> None:
+    """A worker may outlive thousands of the processes that it works for."""
+
+    def sent(number: int, **options: Any) -> Any:
+        whose = {"writer": f"writer {number}", "writer_session": f"session {number}"}
+        return pickle.loads(pickle.dumps(memory.mount(**whose, **options, skip_instance_cache=True)))
+
+    found = [sent(number) for number in range(3)]
+    for number, fs in enumerate(found):
+        fs.pipe_file(memory.log(number), BODY)
+    assert len({id(fs.mount.store) for fs in found}) == len({id(fs.fs) for fs in found}) == 1
+    assert len({id(fs) for fs in found}) == 3
+    assert [fs.mount.session for fs in found] == ["session 0", "session 1", "session 2"]
+    holders = [found[0].mount.store.head(memory.log(number)).holder for number in range(3)]
+    assert [holder.writer for holder in holders] == ["writer 0", "writer 1", "writer 2"]
+    assert sent(3, deadline=7).mount.store is not found[0].mount.store
+
+
 def test_what_version_0_1_0_has_pickled_is_read() -> None:
     pickled = (
         b"cputifabsent.fsspec_plugin.filesystem\n_made_again\n(cfsspec.spec\nmake_instance\n"

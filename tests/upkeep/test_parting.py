@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +14,7 @@ import pytest
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.upkeep import drop, fsck, leave, migrate
 from tests.backends.dynamodb_servers import registry_at
+from tests.golden.worlds import FakeClaims
 from tests.stepped import stepped
 from tests.upkeep.test_fsck import hudi_table
 from tests.upkeep.writers import Stopped, Writers, all_readers_agree, fresh, mounted
@@ -300,3 +303,48 @@ def test_where_the_store_decides_there_is_nothing_to_leave(local: Ground) -> Non
     fs.pipe_file(local.name("name-1"), b"1")
     assert leave(fs, local.folder) == drop(fs, local.folder) == 0
     assert local.read(local.name("name-1")) == b"1"
+
+
+@pytest.fixture(params=["ballot", "claims"])
+def table_of_names(request: pytest.FixtureRequest, local: Ground, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    """Return a table on disk, whose files keep what they say of their creation when they are copied."""
+    if request.param == "ballot":
+        return by(local, "ballot")
+    claims = FakeClaims()
+    monkeypatch.setattr("putifabsent.fsspec_plugin.stores.open_claims", lambda _: claims)
+    return by(local, "dynamodb://claims?region=eu-west-1")
+
+
+def backed_up(ground: Ground, folder: Path) -> Path:
+    """Begin a table, and copy it without what its arbiter keeps."""
+    begun(ground)
+    return Path(shutil.copytree(ground.folder, folder, ignore=shutil.ignore_patterns(".putifabsent")))
+
+
+def test_a_table_that_is_restored_where_it_was_dropped_is_all_there(
+    table_of_names: Ground, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ground = table_of_names
+    backup = backed_up(ground, tmp_path_factory.mktemp("backup") / "t")
+    fs = mounted(ground)
+    fs.rm(ground.folder, recursive=True)
+    drop(fs, ground.folder)
+    shutil.copytree(backup, ground.folder, dirs_exist_ok=True)
+    assert check(mounted(fresh(ground)), ground.folder) == []
+    assert there(ground) == THERE
+    with pytest.raises(NameTaken):
+        mounted(ground).pipe_file(ground.name("name-1"), b"again")
+
+
+def test_what_is_restored_and_does_not_say_of_which_creation_it_is_is_there(
+    table_of_names: Ground, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ground = table_of_names
+    backup = backed_up(ground, tmp_path_factory.mktemp("backup") / "t")
+    fs = mounted(ground)
+    fs.rm_file(ground.name("name-1"))
+    shutil.copyfile(backup / "name-1", ground.name("name-1"))
+    fsck(fs, ground.folder, grace=0, repair=True)
+    assert there(ground) == THERE
+    with pytest.raises(NameTaken):
+        mounted(ground).pipe_file(ground.name("name-1"), b"again")
