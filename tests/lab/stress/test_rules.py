@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from putifabsent.lab.stress.journal import Operation, Outcome
+    from putifabsent.lab.stress.writers import Operation, Outcome
 
     Told: TypeAlias = Outcome | tuple[Outcome, str | None] | None
 
