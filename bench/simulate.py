@@ -25,9 +25,8 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.set_union import collisions
-from putifabsent.lab.simulate import Cell, simulate
-from putifabsent.lab.simulate.experiment import Published, published
-from putifabsent.lab.simulate.noise import differing
+from putifabsent.lab.simulate import Cell, Published, published, simulate
+from putifabsent.lab.simulate_report import differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,9 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from putifabsent.lab.stress.journal import Journal, offered_in
 from putifabsent.lab.stress.paths import Guarded
-from putifabsent.lab.stress.writers import Delta, Writer
+from putifabsent.lab.stress.writers import Delta, Journal, Writer, offered_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,9 +24,8 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from putifabsent.lab.on_spark import session_at, simulate_on
-from putifabsent.lab.simulate.experiment import published
-from putifabsent.lab.simulate.noise import differing
-from putifabsent.lab.simulate.running import Plan
+from putifabsent.lab.simulate import Plan, published
+from putifabsent.lab.simulate_report import differing
 from tests.spark.cluster import cluster
 
 if TYPE_CHECKING:

@@ -70,6 +70,13 @@ _STYLE: Any = {
 }
 
 
+def figure(width: float, height: float) -> Figure:
+    """Return an empty figure, of so many inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def chart(draw: Callable[[], Figure], name: str) -> str:
     """Return a figure as an SVG element, which a page turns dark; the same figure gives the same text.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from putifabsent.lab.lossy_proxy import CHUNK, LossyProxy, is_interim
+from putifabsent.lab.servers import CHUNK, LossyProxy, is_interim
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -16,9 +16,8 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.options import Options
 from putifabsent.fsspec_plugin.telemetry import Instruments
 from putifabsent.service.app import Tally
-from putifabsent.service.calls import CALLS
 from putifabsent.service.settings import SECRET, Settings
-from putifabsent.service.wire import FAILURES
+from putifabsent.service.wire import CALLS, FAILURES
 from tests.service.callers import answering
 
 PAGES = Path(__file__).parents[1] / "docs" / "operations"

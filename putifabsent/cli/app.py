@@ -16,8 +16,7 @@ from putifabsent.cli.arguments import PROFILE, value_of
 from putifabsent.cli.lab import demo, simulate, stress
 from putifabsent.cli.names import explain, put, resolve
 from putifabsent.cli.screen import QUIET, VERBOSE, answering
-from putifabsent.cli.service import flink_conf, serve, spark_conf
-from putifabsent.cli.stores import doctor, init, policy, probe
+from putifabsent.cli.stores import doctor, flink_conf, init, policy, probe, serve, spark_conf
 from putifabsent.cli.tables import drop, fsck, inspect, leave, ledger, migrate, turns
 from putifabsent.errors import ConfigError, sentence_of
 

@@ -32,7 +32,7 @@ from putifabsent.lab.demo import Race
 from putifabsent.lab.demo import run as race
 
 if TYPE_CHECKING:
-    from putifabsent.lab.simulate.experiment import Cell, Experiment, Published
+    from putifabsent.lab.simulate import Cell, Experiment, Published
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Stress
     from putifabsent.lab.stress.results import Result
@@ -152,18 +152,18 @@ def simulate(  # noqa: PLR0913 - one an option
     1 if a cell differs from the published one by more than noise.
     """
     with answering(as_json=as_json) as screen:
-        from putifabsent.lab.simulate import experiment, noise
+        from putifabsent.lab.simulate import published as published_cells
+        from putifabsent.lab.simulate import read
+        from putifabsent.lab.simulate_report import differing
 
         check_file("--report", report, ".html")
-        theirs: Sequence[Published] = experiment.published() if published else ()
+        theirs: Sequence[Published] = published_cells() if published else ()
         if published + (file is not None) + bool(writers or interval) != 1:
             raise ConfigError("say what to simulate: --writers and --interval, or --file, or --published")
         if published:
             experiments = [each.experiment for each in theirs]
         else:
-            experiments = (
-                experiment.read(file) if file else _grid(writers or [], interval or [], jitter, duration)
-            )
+            experiments = read(file) if file else _grid(writers or [], interval or [], jitter, duration)
         if plots and not published:
             _check_that_something_is_drawn(experiments)
         cells = _simulated(screen, experiments, runs, seed, processes, master)
@@ -174,7 +174,7 @@ def simulate(  # noqa: PLR0913 - one an option
             [{**number, **cell.row()} for number, cell in zip(numbers, cells, strict=True)],
             _cell_lines(cells, theirs),
         )
-        if published and noise.differing(cells, theirs):
+        if published and differing(cells, theirs):
             raise typer.Exit(Exit.NO)
 
 
@@ -202,7 +202,7 @@ def _simulated(
 
 
 def _grid(writers: Sequence[str], intervals: Sequence[str], jitter: str, duration: str) -> list[Experiment]:
-    from putifabsent.lab.simulate.experiment import Experiment, parse_duration
+    from putifabsent.lab.simulate import Experiment, parse_duration
 
     if not writers or not intervals:
         raise ConfigError("--writers and --interval go together: --writers 2-20 --interval 1m")
@@ -230,7 +230,7 @@ def _numbers(text: str) -> range:
 
 def _check_that_something_is_drawn(experiments: Sequence[Experiment]) -> None:
     from putifabsent.lab.simulate import Cell
-    from putifabsent.lab.simulate.report import charts
+    from putifabsent.lab.simulate_report import charts
 
     if not charts([Cell(experiment, (1,)) for experiment in experiments]):
         several = "several numbers of writers, or several intervals"
@@ -240,7 +240,7 @@ def _check_that_something_is_drawn(experiments: Sequence[Experiment]) -> None:
 def _draw(
     cells: Sequence[Cell], published: Sequence[Published], seed: int, plots: Path | None, report: Path | None
 ) -> None:
-    from putifabsent.lab.simulate.report import charts, page, published_charts, save
+    from putifabsent.lab.simulate_report import charts, page, published_charts, save
 
     drawn = published_charts(cells, published) if published else charts(cells)
     if plots:
@@ -250,8 +250,8 @@ def _draw(
 
 
 def _cell_lines(cells: Sequence[Cell], published: Sequence[Published]) -> Iterator[Table | str]:
-    from putifabsent.lab.simulate.experiment import formatted
-    from putifabsent.lab.simulate.noise import verdict
+    from putifabsent.lab.simulate import formatted
+    from putifabsent.lab.simulate_report import verdict
 
     given = ("writers", "interval", "jitter", "duration")
     columns = (*given, "mean", *(() if published else ("min",)), "max", "runs with one")
@@ -310,7 +310,7 @@ def stress(  # noqa: PLR0913 - one an option
     promise was broken through putifabsent; what the other clients break is counted beside it.
     """
     with answering(url, as_json=as_json) as screen:
-        from putifabsent.lab.simulate.experiment import parse_duration
+        from putifabsent.lab.simulate import parse_duration
         from putifabsent.lab.stress import results
         from putifabsent.lab.stress.pool import FAULTS, Stress
         from putifabsent.lab.stress.writers import WORKLOADS
@@ -325,7 +325,7 @@ def stress(  # noqa: PLR0913 - one an option
         what = Stress(root, tuple(form or WORKLOADS), writers, tables, seconds, faults, seed)
         runs, failed = _stressed(screen, what, contenders, master)
         if report:
-            from putifabsent.lab.stress.report import page
+            from putifabsent.lab.stress.results import page
 
             write(report, page(what, runs, command=command_line()))
         for result in runs:

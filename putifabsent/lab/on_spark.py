@@ -21,13 +21,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.simulate.running import Plan, Tally
-from putifabsent.lab.stress.journal import Operation
+from putifabsent.lab.simulate import Plan, Tally
 from putifabsent.lab.stress.results import SCHEMA, Result, Violation, judge_on_spark, table_of
 from putifabsent.lab.stress.running import Ground, obeyed
+from putifabsent.lab.stress.writers import Operation
 
 if TYPE_CHECKING:
-    from putifabsent.lab.simulate.experiment import Cell, Experiment
+    from putifabsent.lab.simulate import Cell, Experiment
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Orders, Stress
 

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from aiohttp import StreamReader, web
 from pydantic import ValidationError
 
-from putifabsent.service.calls import CALLS, Doing, Kind
 from putifabsent.service.connections import (
     SECONDS,
     Certificate,
@@ -36,7 +35,7 @@ from putifabsent.service.connections import (
     more_descriptors,
 )
 from putifabsent.service.mounts import Caller, Mounts
-from putifabsent.service.wire import Call, failed, wrong
+from putifabsent.service.wire import CALLS, Call, Doing, Kind, failed, wrong
 from putifabsent.shim.drive import asleep_too
 from putifabsent.version import __version__
 

@@ -1,11 +1,14 @@
-"""What goes over the wire: requests, answers, and what an error is called there.
+"""What goes over the wire: calls, what each of them does, answers, and what an error is called there.
 
 Each call is a POST of one JSON object, to ``/v1/<call>``; a creation's bytes are the body of its POST, and
-its fields go into the address.
+its fields go into the address. It is parsed by its model, done on a filesystem, answered by a JSON object.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -21,10 +24,18 @@ from putifabsent.errors import (
     UnsafeStore,
     sentence_of,
 )
+from putifabsent.fsspec_plugin.remote import Remote
+from putifabsent.fsspec_plugin.tower import Begins
+from putifabsent.service.mounts import Caller, Mounts, Outside
 from putifabsent.shim.ledger.facts import LONGEST_LEASE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from threading import Semaphore
+
+    from putifabsent.clocks import Clock
     from putifabsent.errors import Holder
+    from putifabsent.fsspec_plugin import GuardedFileSystem
 
 Address = Annotated[str, Field(min_length=1, max_length=4096)]
 Token = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
@@ -167,3 +178,114 @@ def wrong(error: ValidationError, whole: str) -> str:
     """Say which fields, or the ``whole``, are wrong; not what they say, which may be a credential."""
     found = error.errors(include_input=False, include_url=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found)
+
+
+# --- what each call does
+
+
+@dataclass(frozen=True)
+class Doing:
+    """A call that is being done, with the bytes that came with it."""
+
+    call: Any
+    body: bytes
+    mounts: Mounts
+    caller: Caller
+    largest_body: int
+    clock: Clock | None
+    waiters: Semaphore  # counts the calls that may still wait for other writers
+
+    @cached_property
+    def place(self) -> tuple[GuardedFileSystem, str]:
+        """The filesystem, and the name in it; ``Outside``: there is none."""
+        return self.mounts.find(self.call.path, self.caller)
+
+    @property
+    def path(self) -> str:
+        """The name in the filesystem."""
+        return self.place[1]
+
+    @property
+    def remote(self) -> Remote:
+        """What answers for the filesystem."""
+        return Remote(self.place[0], self.waiters)
+
+    def in_turn(self) -> AbstractContextManager[None]:
+        """Do the rest in the turn that the caller names."""
+        return nullcontext() if self.call.turn is None else self.remote.in_turn(self.path, self.call.turn)
+
+
+class Kind(NamedTuple):
+    """A kind of call, and what does it, in a thread; what that raises is an answer, too.
+
+    ``has_body``: bytes come with it, so that the call itself stands in the address.
+    """
+
+    model: type[Call]
+    do: Callable[[Doing], dict[str, Any]]
+    has_body: bool = False
+
+
+def _names(doing: Doing) -> dict[str, Any]:
+    patterns = {fs.policy.pattern for fs in doing.mounts.within(doing.call.path, doing.caller)}
+    return {"pattern": "|".join(sorted(patterns)), "largest_body": doing.largest_body}
+
+
+def _create(doing: Doing) -> dict[str, Any]:
+    call: Create = doing.call
+    with doing.in_turn():
+        guarded = doing.remote.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)
+    return {"guarded": guarded}
+
+
+def _rename(doing: Doing) -> dict[str, Any]:
+    fs, source = doing.mounts.find(doing.call.source, doing.caller)
+    if fs is not doing.place[0]:
+        raise Outside(f"{doing.call.source} lies in another store than {doing.call.path}")
+    with doing.in_turn():
+        return {"guarded": doing.remote.rename_as(source, doing.path, doing.call.token)}
+
+
+def _delete(doing: Doing) -> dict[str, Any]:
+    if doing.call.recursive and doing.mounts.is_apart(doing.call.path):
+        return {"guarded": False}  # each folder that is removed is asked for
+    return {"guarded": doing.remote.removed(doing.path, recursive=doing.call.recursive)}
+
+
+def _instants(doing: Doing) -> dict[str, Any]:
+    # One clock serves all tables; but who may not write there need not wait for it.
+    doing.mounts.find(doing.call.path, doing.caller)
+    if doing.clock is None:
+        raise ConfigError('this service has no clock: name one in its settings, {"clock": {"source": ...}}')
+    return {"instants": doing.clock.instants(doing.call.count)}
+
+
+def _take(doing: Doing) -> dict[str, Any]:
+    call: TakeTurn = doing.call
+    begins = call.begins and Begins(call.begins == "clustering", call.commits, call.begins == "insert")
+    taken = doing.remote.take_turn(
+        doing.path, call.token, thread=call.thread, lease=call.lease, begins=begins
+    )
+    return taken._asdict()
+
+
+CALLS: Mapping[str, Kind] = {
+    "names": Kind(Names, _names),
+    "admit": Kind(
+        Admit, lambda doing: doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
+    ),
+    "create": Kind(Create, _create, has_body=True),
+    "rename": Kind(Rename, _rename),
+    "resolve": Kind(
+        Resolve,
+        lambda doing: {"holder": held_by(doing.remote.resolve_as(doing.path, doing.call.token))},
+    ),
+    "delete": Kind(Delete, _delete),
+    "instants": Kind(Instants, _instants),
+    "turns/take": Kind(TakeTurn, _take),
+    "turns/beat": Kind(BeatTurn, lambda doing: {"held": doing.remote.beat_turn(doing.path, doing.call.turn)}),
+    "turns/release": Kind(
+        BeatTurn, lambda doing: {"held": doing.remote.release_turn(doing.path, doing.call.turn)}
+    ),
+}
+"""The calls, by the last part of their addresses."""

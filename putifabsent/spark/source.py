@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError, Fenced
 from putifabsent.spark.data_sources import Place, api, arrow_schema, place_of
-from putifabsent.spark.datasets import Dataset
-from putifabsent.spark.sets import Batch, File, Offer, Seen, columns, nullable
+from putifabsent.spark.sets import Batch, Dataset, File, Offer, Seen, columns, nullable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,23 +16,24 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi_steps import Fault, Finding, State
 from putifabsent.shim.formats.iceberg import is_metadata
 from putifabsent.timeline.delta import DeltaTimeline
-from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, of_a_bucket
+from putifabsent.timeline.files import Content, Problem, Problems, Trouble, below, listed, of_a_bucket
 from putifabsent.timeline.hudi import HudiTimeline, check_steps
 from putifabsent.timeline.hudi_history import Manifest
 from putifabsent.timeline.iceberg import IcebergTimeline
 from putifabsent.timeline.paimon import PaimonTimeline
-from putifabsent.timeline.reading import HistoryFile, Part, Timeline
-from putifabsent.timeline.records import (
+from putifabsent.timeline.reading import (
     Commit,
-    Content,
     Details,
+    HistoryFile,
     IcebergSnapshot,
     Instant,
     Order,
+    Part,
     Raw,
     Record,
     Snapshot,
     StateFile,
+    Timeline,
 )
 
 __all__ = [

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
+    Content,
     Problem,
     Problems,
     Trouble,
@@ -23,8 +24,16 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.reading import Numbered, Part, Timeline, Whole, numbered_parts
-from putifabsent.timeline.records import Commit, Content, Details, Order
+from putifabsent.timeline.reading import (
+    Commit,
+    Details,
+    Numbered,
+    Order,
+    Part,
+    Timeline,
+    Whole,
+    numbered_parts,
+)
 
 _LOG = "_delta_log"
 _INFO = "commitInfo"

@@ -17,7 +17,6 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from putifabsent.errors import ConfigError
-from putifabsent.timeline.records import Content
 
 T = TypeVar("T")
 
@@ -38,6 +37,13 @@ _HEADER = {
         {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC}},
     ],
 }
+
+
+class Content(NamedTuple):
+    """What a file, or a field of the history, says."""
+
+    kind: str  # the name of its Avro schema (``HoodieCommitMetadata``); of JSON empty
+    value: Mapping[str, Any]
 
 
 class Trouble(str, Enum):

@@ -20,8 +20,9 @@ from putifabsent.shim.formats.hudi_layout import (
     that_counts,
 )
 from putifabsent.shim.formats.hudi_steps import Finding, Seen, State, check
-from putifabsent.timeline import hudi_archive, hudi_history
+from putifabsent.timeline import hudi_history
 from putifabsent.timeline.files import (
+    Content,
     Listed,
     Problem,
     Problems,
@@ -33,8 +34,18 @@ from putifabsent.timeline.files import (
     report,
     report_all,
 )
-from putifabsent.timeline.reading import Part, Stretch, Timeline, Whole, stretches
-from putifabsent.timeline.records import Content, Details, Instant, Order, Raw, StateFile
+from putifabsent.timeline.reading import (
+    Details,
+    Instant,
+    Order,
+    Part,
+    Raw,
+    StateFile,
+    Stretch,
+    Timeline,
+    Whole,
+    stretches,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +103,7 @@ class HudiTimeline(Timeline[Instant]):
             if order == "requested":
                 return iter(found)
         else:
-            found = hudi_archive.instants(self.fs, self._history, raw=raw, problems=problems)
+            found = hudi_history.in_logs(self.fs, self._history, raw=raw, problems=problems)
         return iter(sorted(found, key=lambda each: each.key(order)))
 
     def manifest(self, problems: Problems | None = None) -> Manifest:
@@ -167,7 +178,7 @@ class HudiTimeline(Timeline[Instant]):
                 hudi_history.instants_in(self.fs, file, raw=True, problems=problems) for file in files
             )
         else:
-            found = hudi_archive.archived_in(self.fs, record.source, raw=True, problems=problems)
+            found = hudi_history.in_log(self.fs, record.source, raw=True, problems=problems)
         for each in found:
             if each.identity == record.identity:
                 return each.raw

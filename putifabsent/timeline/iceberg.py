@@ -8,9 +8,18 @@ from typing import Any
 
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
-from putifabsent.timeline.files import Problem, Problems, Trouble, below, listed, read, report, report_torn
-from putifabsent.timeline.reading import Timeline
-from putifabsent.timeline.records import Content, Details, IcebergSnapshot, Order
+from putifabsent.timeline.files import (
+    Content,
+    Problem,
+    Problems,
+    Trouble,
+    below,
+    listed,
+    read,
+    report,
+    report_torn,
+)
+from putifabsent.timeline.reading import Details, IcebergSnapshot, Order, Timeline
 
 _FOLDER = "metadata"
 

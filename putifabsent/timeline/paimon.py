@@ -20,6 +20,7 @@ from putifabsent.shim.formats.paimon import (
 )
 from putifabsent.timeline.files import (
     AvroFiles,
+    Content,
     Problem,
     Problems,
     Trouble,
@@ -31,8 +32,16 @@ from putifabsent.timeline.files import (
     report_torn,
     roaring,
 )
-from putifabsent.timeline.reading import Numbered, Part, Timeline, Whole, numbered_parts
-from putifabsent.timeline.records import Content, Details, Order, Snapshot
+from putifabsent.timeline.reading import (
+    Details,
+    Numbered,
+    Order,
+    Part,
+    Snapshot,
+    Timeline,
+    Whole,
+    numbered_parts,
+)
 
 _TAG = "tag-"
 

@@ -15,7 +15,7 @@ from putifabsent.shim.ledger.book import HalfRemoved, Ledger, by_life, is_marker
 from putifabsent.shim.ledger.facts import Held, State, TurnName
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head, List, Protocol
-from putifabsent.upkeep.tables import refuse_a_part, terms_with
+from putifabsent.upkeep.checking import refuse_a_part, terms_with
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin import GuardedFileSystem

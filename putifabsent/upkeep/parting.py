@@ -24,8 +24,7 @@ from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import ForgetClaim, Get, Head
-from putifabsent.upkeep.checking import check
-from putifabsent.upkeep.tables import Table, terms_with
+from putifabsent.upkeep.checking import Table, check, terms_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

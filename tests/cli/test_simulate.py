@@ -42,7 +42,7 @@ def test_it_shows_an_example_and_takes_json() -> None:
 def test_the_published_cells_are_printed_with_the_published_columns() -> None:
     came = run("--published", "--json", *FEW)
     assert came.exit_code == 0
-    with files("putifabsent.lab.simulate").joinpath("published-collisions.csv").open() as file:
+    with files("putifabsent.lab").joinpath("published-collisions.csv").open() as file:
         theirs = list(csv.DictReader(file))
     assert [list(row) for row in json_of(came)] == [list(row) for row in theirs]
     columns = ("experiment", "writers", "interval_ms", "jitter_ms", "duration_ms")
@@ -76,7 +76,7 @@ def test_a_few_runs_reproduce_nothing() -> None:
 
 
 def test_it_exits_with_1_if_a_cell_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("putifabsent.lab.simulate.noise.differing", lambda cells, _: list(cells[:2]))
+    monkeypatch.setattr("putifabsent.lab.simulate_report.differing", lambda cells, _: list(cells[:2]))
     came = run("--published", *FEW)
     assert came.exit_code == 1
     assert "2 of 78 cells differ from the published ones by more than noise: 2 writers," in came.stdout

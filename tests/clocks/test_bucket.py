@@ -9,8 +9,7 @@ import pytest
 
 from putifabsent.backends.counters import Advanced, Counter
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.clocks import BucketCounter, clock
-from putifabsent.clocks.bucket import GUARD
+from putifabsent.clocks import GUARD, BucketCounter, clock
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.testing import CounterTests, LostCounterTests
 

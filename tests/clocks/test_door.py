@@ -15,8 +15,7 @@ import pytest
 import putifabsent
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registry_urls import open_counter, open_lock
-from putifabsent.clocks import NAME, Clock, Counted, TrueTime, clock, instant_of, millis_of
-from putifabsent.clocks.door import LocalCounter
+from putifabsent.clocks import NAME, Clock, Counted, LocalCounter, TrueTime, clock, instant_of, millis_of
 from putifabsent.errors import ConfigError
 from putifabsent.shim.drive import asleep_too
 from putifabsent.testing.asking import forked
@@ -171,7 +170,7 @@ def test_what_is_left_of_a_lease_is_not_kept(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_forked_child_has_a_lease_of_its_own(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     # However long it takes to fork.
-    monkeypatch.setattr("putifabsent.clocks.door._KEPT", 3600.0)
+    monkeypatch.setattr("putifabsent.clocks._LEASE_SECONDS", 3600.0)
     clock = putifabsent.clock(f"redis://{proxy.address}", lease=20)
     first = clock.instant()
     left = clock._lease().left

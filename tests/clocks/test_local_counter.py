@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Refused
-from putifabsent.clocks.door import LocalCounter, counter_of_process
+from putifabsent.clocks import LocalCounter, counter_of_process
 from putifabsent.testing import CounterTests
 from putifabsent.testing.asking import forked
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from putifabsent.lab.simulate import Cell, Experiment, noise, simulate
-from putifabsent.lab.simulate.experiment import published
-from putifabsent.lab.simulate.report import Chart, _draw, charts, page, published_charts, save, svg
+from putifabsent.lab import simulate_report as noise
+from putifabsent.lab.simulate import Cell, Experiment, published, simulate
+from putifabsent.lab.simulate_report import Chart, _draw, charts, page, published_charts, save, svg
 
 if TYPE_CHECKING:
     from pathlib import Path

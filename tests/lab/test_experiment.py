@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.simulate import Cell, Experiment
-from putifabsent.lab.simulate.experiment import formatted, parse_duration, read
+from putifabsent.lab.simulate import Cell, Experiment, formatted, parse_duration, read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.lossy_proxy import LossyProxy
+from putifabsent.lab.servers import LossyProxy
 from tests.fault_proxy import HELD, LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.faults.failover import until
 

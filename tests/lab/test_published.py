@@ -8,9 +8,9 @@ from math import comb, exp, factorial
 
 import pytest
 
-from putifabsent.lab.simulate import Cell, Experiment, noise, simulate
-from putifabsent.lab.simulate.experiment import RUNS, Published, published
-from putifabsent.lab.simulate.noise import (
+from putifabsent.lab import simulate_report as noise
+from putifabsent.lab.simulate import RUNS, Cell, Experiment, Published, published, simulate
+from putifabsent.lab.simulate_report import (
     _binomial,
     _poisson,
     _shared_out,

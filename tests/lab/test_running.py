@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.simulate import Experiment, simulate
-from putifabsent.lab.simulate.running import Plan
+from putifabsent.lab.simulate import Experiment, Plan, simulate
 
 EXPERIMENTS = [Experiment(writers, 300, 15, 60_000) for writers in (2, 5, 9)]
 RUNS = 1_100

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.set_union import collisions as set_union
-from putifabsent.lab.simulate import Experiment, running, runs
-from putifabsent.lab.simulate.running import collisions
-from putifabsent.lab.simulate.running import timestamps as drawn
+from putifabsent.lab import simulate as running
+from putifabsent.lab.simulate import Experiment, collisions, runs
+from putifabsent.lab.simulate import timestamps as drawn
 
 SETS = st.integers(1, 12).flatmap(
     lambda columns: st.lists(

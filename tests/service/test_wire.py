@@ -9,8 +9,7 @@ import pytest
 
 from putifabsent import errors
 from putifabsent.errors import Damaging, Holder, InvalidTransition, NameTaken, OutcomeUnknown
-from putifabsent.service.calls import CALLS
-from putifabsent.service.wire import FAILURES, failed
+from putifabsent.service.wire import CALLS, FAILURES, failed
 
 OURS = [
     each

@@ -16,8 +16,7 @@ from putifabsent.shim.ballot_state import folder_of, marked
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import creation_of
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import Thing
-from putifabsent.testing.linear import LinearName
+from putifabsent.testing.imagined import LinearName, Thing
 from tests.mutation import Change
 from tests.shim.removals import RemovableStore, often, removing, removing_at_once, unread, without_rights
 from tests.shim.roles import actors_of

@@ -14,8 +14,7 @@ from putifabsent.shim import claims as real
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.explore import Faults, explore
-from putifabsent.testing.imagined import LOST, Thing
-from putifabsent.testing.linear import LinearName
+from putifabsent.testing.imagined import LOST, LinearName, Thing
 from tests.mutation import Change
 from tests.shim.imagined_registries import ImaginedClaims
 from tests.shim.removals import RemovableStore, often, removing, removing_at_once

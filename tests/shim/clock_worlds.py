@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.counters import Advanced, Counter
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Released, TryAgain
-from putifabsent.clocks.door import LocalCounter
+from putifabsent.clocks import LocalCounter
 from putifabsent.shim.requests import Pause, Sleep, perform
 
 if TYPE_CHECKING:

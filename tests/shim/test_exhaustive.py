@@ -14,8 +14,7 @@ from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Delete, Head
 from putifabsent.testing.explore import Actor, Faults, explore, wander
-from putifabsent.testing.imagined import ImaginedStore
-from putifabsent.testing.linear import LinearName, Operation, is_linear
+from putifabsent.testing.imagined import ImaginedStore, LinearName, Operation, is_linear
 from tests.shim.mutants import MUTANTS, Mutant
 from tests.shim.scripted import REAL, Shim
 

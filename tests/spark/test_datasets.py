@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from putifabsent import ConfigError, Fenced, NameTaken, OutcomeUnknown
-from putifabsent.spark.datasets import Dataset
-from putifabsent.spark.sets import CARRY
+from putifabsent.spark.sets import CARRY, Dataset
 from tests.spark.offers import append, batch, overwrite
 from tests.stub import Fault, FaultStub, Op
 

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.lab.simulate import Experiment, simulate
-from putifabsent.lab.simulate.running import Plan
+from putifabsent.lab.simulate import Experiment, Plan, simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,8 +23,7 @@ from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
 from putifabsent import ConfigError, Fenced
-from putifabsent.spark.datasets import Dataset
-from putifabsent.spark.sets import File
+from putifabsent.spark.sets import Dataset, File
 from putifabsent.spark.source import SetSource, Written, register
 from tests.spark import jobs, offers
 from tests.spark.jobs import append

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from putifabsent.lab.stress.journal import Operation
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.results import Result
+    from putifabsent.lab.stress.writers import Operation
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -263,7 +263,7 @@ def test_the_marker_goes_first(memory: Ground, monkeypatch: pytest.MonkeyPatch) 
         removed.extend(paths)
         return len(paths)
 
-    monkeypatch.setattr("putifabsent.upkeep.tables.Table.remove", remove)
+    monkeypatch.setattr("putifabsent.upkeep.checking.Table.remove", remove)
     drop(memory.fs, memory.folder)
     assert removed[0] == marker(memory, a.root)
     assert len(removed) > 1

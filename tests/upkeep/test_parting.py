@@ -232,7 +232,7 @@ def test_a_migration_that_was_cut_off_stops_both_arbiters_and_can_be_done_again(
         raise CutOff
 
     with monkeypatch.context() as patch:
-        patch.setattr("putifabsent.upkeep.tables.Table.remove", fails)
+        patch.setattr("putifabsent.upkeep.checking.Table.remove", fails)
         with pytest.raises(CutOff):
             migrate(fs, mounted(claims), local.folder)
     for ground in (ballot, claims):

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.stress.journal import Action, Journal, Operation, host
 from putifabsent.lab.stress.paths import Contender
-from putifabsent.lab.stress.writers import WORKLOADS, Writer, failed
+from putifabsent.lab.stress.writers import WORKLOADS, Action, Journal, Operation, Writer, failed, host
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

@@ -1,4 +1,4 @@
--- Questions to one view, `history`, whose columns are an operation's (journal.py). DuckDB asks them on this
+-- Questions to one view, `history`, whose columns are an operation's (writers.py). DuckDB asks them on this
 -- machine, Spark on a cluster: they mean the same to both. Each returns a `name`, and in `detail` what is wrong
 -- with it; an answer without rows is good. The heading says which promise is broken then, and how.
 

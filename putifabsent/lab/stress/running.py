@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.lossy_proxy import LossyProxy
-from putifabsent.lab.stress.journal import Journal, Operation, host, kept, offered_in
+from putifabsent.lab.servers import LossyProxy
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import Result, Violation, figures, judge, table_of
-from putifabsent.lab.stress.writers import WORKLOADS, Writer
+from putifabsent.lab.stress.writers import WORKLOADS, Journal, Operation, Writer, host, kept, offered_in
 
 if TYPE_CHECKING:
     import pyarrow as pa

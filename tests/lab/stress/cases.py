@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from putifabsent.lab.stress.journal import Operation
+from putifabsent.lab.stress.writers import Operation
 
 if TYPE_CHECKING:
-    from putifabsent.lab.stress.journal import Outcome
+    from putifabsent.lab.stress.writers import Outcome
 
 NAME = "t/snapshot/snapshot-1"
 INSTANT = "t/.hoodie/timeline/1 requested"

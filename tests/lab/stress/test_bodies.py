@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from putifabsent.lab.stress.journal import TORN, body, offered_in
+from putifabsent.lab.stress.writers import TORN, body, offered_in
 
 OFFERED = st.uuids().map(lambda each: each.hex)
 

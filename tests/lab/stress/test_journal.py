@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.lab.stress.journal import Journal, Operation, host, kept
+from putifabsent.lab.stress.writers import Journal, Operation, host, kept
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from putifabsent.lab.stress.journal import Outcome
+    from putifabsent.lab.stress.writers import Outcome
 
 KILLED = """
 import sys, time
 from pathlib import Path
 
-from putifabsent.lab.stress.journal import Journal
-from putifabsent.lab.stress.journal import Operation
+from putifabsent.lab.stress.writers import Journal
+from putifabsent.lab.stress.writers import Operation
 
 def creation(offered):
     return Operation("create", "here", 1, "commit", "t", "t/1", "t/1", offered)
@@ -154,5 +154,5 @@ def test_an_error_of_several_lines_is_one_line_of_the_journal(tmp_path: Path) ->
 
 
 def test_this_machine_has_one_id() -> None:
-    ask = [sys.executable, "-c", "from putifabsent.lab.stress.journal import host; print(host())"]
+    ask = [sys.executable, "-c", "from putifabsent.lab.stress.writers import host; print(host())"]
     assert subprocess.run(ask, capture_output=True, text=True, check=True).stdout == f"{host()}\n"

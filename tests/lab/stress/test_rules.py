@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from putifabsent.lab.stress.results import PROMISES, RULES, Violation, count, judge, table_of
-from putifabsent.testing import linear
+from putifabsent.testing import imagined
 from tests.lab.stress.cases import (
     CASES,
     INSTANT,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from putifabsent.lab.stress.journal import Operation, Outcome
+    from putifabsent.lab.stress.writers import Operation, Outcome
 
     Told: TypeAlias = Outcome | tuple[Outcome, str | None] | None
 
@@ -183,7 +183,7 @@ def has_an_order(history: Sequence[Operation]) -> bool:
     # Whoever was fenced has had no effect.
     happened = [each for each in history if each.outcome != "fenced"]
     operations = tuple(
-        linear.Operation(
+        imagined.Operation(
             each.action,
             each.offered or "",
             LINEAR.get(each.outcome or ""),
@@ -192,7 +192,7 @@ def has_an_order(history: Sequence[Operation]) -> bool:
         )
         for each in happened
     )
-    return any(linear.is_linear(operations, last) for last in (None, *(each.offered for each in happened)))
+    return any(imagined.is_linear(operations, last) for last in (None, *(each.offered for each in happened)))
 
 
 def ended_before(operation: Operation, operations: Sequence[Operation]) -> int:

@@ -11,11 +11,11 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.stress import pool
-from putifabsent.lab.stress.journal import body
 from putifabsent.lab.stress.paths import Guarded, guarded, stock_of
 from putifabsent.lab.stress.pool import Orders, Stress
 from putifabsent.lab.stress.results import judge, table_of
 from putifabsent.lab.stress.running import Ground, obeyed, run
+from putifabsent.lab.stress.writers import body
 from tests.lab.stress.broken import broken
 from tests.lab.stress.chance import soon
 from tests.shim import ballot_mutants, mutants

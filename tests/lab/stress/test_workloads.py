@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
-from putifabsent.lab.stress.journal import Journal, kept
 from putifabsent.lab.stress.results import figures, judge, table_of
-from putifabsent.lab.stress.writers import WORKLOADS, Writer
+from putifabsent.lab.stress.writers import WORKLOADS, Journal, Writer, kept
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from putifabsent.lab.stress.journal import Operation, Outcome
     from putifabsent.lab.stress.results import Violation
+    from putifabsent.lab.stress.writers import Operation, Outcome
 
 ROUNDS = 10
 NOW = 1_800_000_000_000_000_000
