@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import AzureError, HttpResponseError
 from azure.storage.blob import BlobBlock, BlobProperties, ContentSettings
 
 from putifabsent.backends.azure_client import Sender, code_of, outcome_of
@@ -83,6 +83,7 @@ _FOR_THE_CLIENT = FOR_FSSPEC | {"connection_timeout", "max_concurrency", "overwr
 # What a copy takes over from its source, and what goes with the bytes of a put alone.
 _OF_THE_SOURCE = {"content_settings", "metadata", "validate_content"}
 _NO_CONTAINER = {"ContainerBeingDeleted", "ContainerDisabled", "ContainerNotFound"}
+_NOT_AZURE = "what answered is not Azure, but some proxy's page"
 _LOST_BLOCKS = {"BlobNotFound", "InvalidBlobOrBlock", "InvalidBlockId", "InvalidBlockList"}
 
 
@@ -120,7 +121,7 @@ class AzureStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
         if not found.blob_type:
-            return TryAgain(OSError(errno.EPROTO, "what answered is not Azure, but some proxy's page", name))
+            return TryAgain(OSError(errno.EPROTO, _NOT_AZURE, name))
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
@@ -146,7 +147,7 @@ class AzureStore(Store):
     def get(self, name: str) -> base.GetOutcome:
         """``Get Blob``."""
         try:
-            return Got(self._sender.blob(*_split(name)).download_blob(**self._every).readall())
+            return Got(_download(self._sender.blob(*_split(name)), **self._every))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
 
@@ -178,6 +179,8 @@ class AzureStore(Store):
                     return Refused(repeated_page(folder))
                 before = pages.continuation_token
             return Listed(tuple(entries))
+        except AttributeError as error:  # of an answer that holds nothing the client makes no page
+            return TryAgain(error)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = reading(outcome_of(error, folder), error)
             return Listed(()) if isinstance(outcome, Absent) else outcome
@@ -316,6 +319,13 @@ def _split(name: str) -> tuple[str, str]:
     return container, key
 
 
+def _download(client: BlobClient, *span: int, **options: Any) -> bytes:
+    try:
+        return bytes(client.download_blob(*span, **options).readall())
+    except ValueError as error:  # what it wants of a range is not in the answer
+        raise AzureError(_NOT_AZURE) from error
+
+
 def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     if etag := answer.get("etag"):
@@ -387,7 +397,7 @@ def _blob_body(client: BlobClient, etag: str, size: int) -> Body:
 
     def fetch(start: int, stop: int) -> bytes:
         try:
-            return bytes(client.download_blob(start, stop - start, **same).readall())
+            return _download(client, start, stop - start, **same)
         except HttpResponseError as error:
             if code_of(error) in _REPLACED:
                 raise SourceGoneError(f"{client.blob_name} was removed or replaced") from error

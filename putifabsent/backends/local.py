@@ -255,9 +255,14 @@ def _link(temporary: str, file: int, name: str, token: str) -> base.CreateOutcom
     return Created(token)
 
 
-def _taken(folder: str) -> Exists:
+def _taken(folder: str) -> Exists | Maybe:
     # The winner may have died before its name was durable: what I report must be.
-    sync_folder(folder)
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        if error.errno in LOST:
+            return Maybe(error)  # nor could it be looked at whose the name is: it may be mine
+        raise
     return Exists()
 
 

@@ -230,10 +230,9 @@ def sync_folder(folder: str) -> None:
 def is_file_of(name: str, file: int) -> bool:
     """Whether ``name`` is the open file itself, not a link to it by name."""
     try:
-        found = os.stat(name, follow_symlinks=False)
+        return os.path.samestat(os.stat(name, follow_symlinks=False), os.fstat(file))
     except OSError:
         return False
-    return os.path.samestat(found, os.fstat(file))
 
 
 @contextlib.contextmanager

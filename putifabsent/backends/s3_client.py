@@ -72,7 +72,10 @@ _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
 _CONDITIONS = {"IfMatch", "IfNoneMatch"}
 _MANY_REGIONS = re.compile("arn:[^:]*:s3::")
 _WRITES = {"copy_object", "create_multipart_upload", "put_object"}
+_NEEDED = {"create_multipart_upload": "UploadId", "upload_part": "ETag", "upload_part_copy": "CopyPartResult"}
 _UNTOLD = {"delete_object", "get_object", "head_object", "put_object"}
+_OTHERS = {"x-goog-generation", f"x-amz-meta-{TOKEN_KEY}"}
+"""Headers of an object without S3's tags, from who says no request's ID either: Google's XML API, s3s-fs."""
 _S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
 
 
@@ -165,9 +168,12 @@ def time_of(text: str) -> datetime:
 def _is_from_s3(method: str, answer: Mapping[str, Any]) -> bool:
     """Whether a success is S3's own; where nothing else in it would tell, it may be a proxy's page."""
     meta = answer["ResponseMetadata"]
+    if method in _NEEDED:
+        return _NEEDED[method] in answer
     if method == "delete_object" and meta["HTTPStatusCode"] == HTTPStatus.NO_CONTENT:
         return True
-    return is_s3s_tag(answer.get("ETag")) or bool(meta.get("RequestId")) or method not in _UNTOLD
+    says_so = meta.get("RequestId") or _OTHERS & meta["HTTPHeaders"].keys()
+    return bool(says_so) or is_s3s_tag(answer.get("ETag")) or method not in _UNTOLD
 
 
 def is_s3s_tag(tag: str | None) -> bool:

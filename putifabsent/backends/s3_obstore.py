@@ -315,7 +315,7 @@ class FastBucket:
         """Read it; None: as for :meth:`head`."""
         try:
             answer = obstore.get(self._bucket, key)
-            return Got(bytes(answer.bytes())) if is_s3s_tag(answer.meta["e_tag"]) else None
+            return None if _seen(answer) is None else Got(bytes(answer.bytes()))
         except _FAILURES as error:
             if not isinstance(error, FileNotFoundError):
                 return _reading(self._known(error), name)
@@ -390,7 +390,8 @@ def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:
 
 def _seen(answer: obstore.GetResult) -> Found | None:
     seen = _found(answer)
-    return seen if seen.holder.token or is_s3s_tag(answer.meta["e_tag"]) else None
+    is_page = seen.properties.get(_TYPE, "").startswith("text/html")  # which may be kept on an S3, too
+    return seen if seen.holder.token or (is_s3s_tag(answer.meta["e_tag"]) and not is_page) else None
 
 
 def _found(answer: obstore.GetResult) -> Found:

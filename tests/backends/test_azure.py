@@ -200,11 +200,12 @@ def test_a_404_without_a_word_of_azure_s_is_a_proxy_s_that_does_not_find_the_sto
         (Put(NAME, InMemory(b"x"), creation_of(NAME)), Maybe),
         (Delete(NAME), Maybe),
         (Head(NAME), TryAgain),
+        (Get(NAME), TryAgain),
         (List("bucket/t"), TryAgain),
     ],
-    ids=["create", "put", "delete", "head", "list"],
+    ids=["create", "put", "delete", "head", "get", "list"],
 )
-@pytest.mark.parametrize("page", [b"<html>later", b"<html/>"], ids=["html", "xml"])
+@pytest.mark.parametrize("page", [b"<html>later", b"<html/>", b""], ids=["html", "xml", "empty"])
 def test_a_page_in_the_place_of_an_answer_is_a_proxy_s(asked: Any, meaning: type, page: bytes) -> None:
     shows = {"ETag": '"x"', "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
     with Scripted(Reply(200, shows, page)) as server:

@@ -233,6 +233,29 @@ def test_a_write_that_a_file_server_may_still_apply_is_no_certain_failure(
     assert getattr(outcome.cause, "errno", None) == number
 
 
+@pytest.mark.parametrize("number", [errno.EEXIST, errno.EIO])
+def test_a_name_that_can_t_be_looked_at_once_it_is_linked_is_no_certain_failure(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS links, and sends that again, for no answer came; then the server is gone for good."""
+    link, name = os.link, str(tmp_path / "name")
+
+    def loses(*_: object, **__: object) -> Any:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as server:
+
+        def linked(*where: str) -> None:
+            link(*where)
+            server.setattr("os.fstat", loses)
+            server.setattr("os.fsync", loses)
+            raise OSError(number, os.strerror(number))
+
+        server.setattr("os.link", linked)
+        outcome = LocalStore().create(name, InMemory(b"mine"), creation_of(name))
+    assert isinstance(outcome, Maybe)
+
+
 @pytest.mark.parametrize(
     ("read", "call"),
     [("get", "putifabsent.backends.local.open"), ("list", "os.scandir"), ("walk", "os.scandir")],

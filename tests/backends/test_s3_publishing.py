@@ -10,7 +10,17 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from putifabsent.backends import s3_client
-from putifabsent.backends.base import Absent, Exists, Maybe, Refused, Staged, TryAgain, Written
+from putifabsent.backends.base import (
+    Absent,
+    Exists,
+    Found,
+    Got,
+    Maybe,
+    Refused,
+    Staged,
+    TryAgain,
+    Written,
+)
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
@@ -167,6 +177,9 @@ def test_a_404_without_a_word_of_s3_s_is_a_proxy_s_that_does_not_find_the_store(
     assert isinstance(outcome, meaning)
 
 
+TAGS = {"a web server's": '"x"', "an S3's": '"d41d8cd98f00b204e9800998ecf8427e"'}
+
+
 def leads_to_a_page(status: int = 302, tag: str = '"x"') -> tuple[Reply, Reply]:
     """Return what a proxy answers, and the page: it has all that an object shows, but no token."""
     shows = {"ETag": tag, "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "Content-Type": "text/html"}
@@ -183,7 +196,7 @@ def test_a_put_does_not_follow_a_redirect(asked: Any, status: int) -> None:
         assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("tag", ['"x"', '"d41d8cd98f00b204e9800998ecf8427e"'], ids=["a web server", "an S3"])
+@pytest.mark.parametrize("tag", TAGS.values(), ids=TAGS)
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_a_page_that_a_redirect_leads_to_is_no_creation(colour: Any, tag: str) -> None:
     # obstore makes a look of a put there.
@@ -213,9 +226,10 @@ def test_a_redirect_says_nothing_of_a_put(lane: Lane) -> None:
         assert isinstance(Ask(at(server, lane), "sync")(put()), Maybe)
 
 
+@pytest.mark.parametrize("tag", TAGS.values(), ids=TAGS)
 @pytest.mark.parametrize("asked", [Head(NAME), Get(NAME)], ids=["head", "get"])
-def test_a_page_that_a_redirect_leads_to_is_no_object(asked: Any, lane: Lane) -> None:
-    elsewhere, there = leads_to_a_page()
+def test_a_page_that_a_redirect_leads_to_is_no_object(asked: Any, lane: Lane, tag: str) -> None:
+    elsewhere, there = leads_to_a_page(tag=tag)
     followed = [there, elsewhere] if lane == "plain" else []
     with Scripted(elsewhere, *followed) as server:
         assert isinstance(Ask(at(server, lane), "sync")(asked), TryAgain)
@@ -237,6 +251,38 @@ def test_a_page_in_the_place_of_an_answer_is_a_proxy_s(lane: Lane, asked: Any, m
     _, there = leads_to_a_page()
     with Scripted(there, there) as server:
         assert isinstance(Ask(at(server, lane), "sync")(asked), meaning)
+
+
+@pytest.mark.parametrize("marks", [{"x-goog-generation": "1"}, {"x-amz-meta-putifabsenttoken": "t"}])
+@pytest.mark.parametrize(
+    ("asked", "meaning"),
+    [(put(), Written), (Head(NAME), Found), (Get(NAME), Got)],
+    ids=["put", "head", "get"],
+)
+def test_an_object_without_an_s3_s_entity_tag_is_known_by_other_marks(
+    asked: Any, meaning: type, marks: dict[str, str]
+) -> None:
+    """Google's XML API tags what is composite otherwise, and gives a request no ID; nor does s3s."""
+    shows = {"ETag": '"-CKicn4fknbUCEAE="', "Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", **marks}
+    with Scripted(Reply(200, shows)) as server:
+        assert isinstance(Ask(at(server, "full"), "sync")(asked), meaning)
+
+
+@pytest.mark.parametrize("asked", [Head(NAME), Get(NAME)], ids=["head", "get"])
+def test_what_has_a_token_is_looked_at_once_whatever_its_entity_tag(asked: Any, lane: Lane) -> None:
+    shows = {"Last-Modified": "Sun, 29 Nov 2026 05:00:00 GMT", "x-amz-meta-putifabsenttoken": "t"}
+    with Scripted(Reply(200, {"ETag": '"0x8DC"', **shows}, b"mine")) as server:
+        assert isinstance(Ask(at(server, lane), "sync")(asked), (Found, Got))
+        assert len(server.asked) == 1
+
+
+UPLOAD = b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+
+
+@pytest.mark.parametrize("answers", [(), (Reply(200, body=UPLOAD),)], ids=["of the upload", "of a part"])
+def test_a_page_in_the_place_of_an_upload_stages_nothing(answers: tuple[Reply, ...]) -> None:
+    with Scripted(*answers, *[Reply(200, body=b"<html/>")] * 9) as server:
+        assert isinstance(at(server).stage(NAME, InMemory(b"mine"), creation_of(NAME)), TryAgain)
 
 
 def page(more: str) -> Reply:
