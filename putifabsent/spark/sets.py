@@ -354,6 +354,8 @@ class Dataset:
             self.state()
             if not self.admits(offer, seen):
                 return None
+            if seen is None:
+                self._refuse_lost(offer)
             record = Record.next(self._state, offer)
             try:
                 self._create(record)
@@ -364,6 +366,17 @@ class Dataset:
         raise Fenced(
             f"others have committed to {self._url} {_ROUNDS} times in the meantime: run it again"
         ) from taken
+
+    def _refuse_lost(self, offer: Offer) -> None:
+        """Refuse a set whose files have gone with the dataset that they were written to.
+
+        A stream, and who saw no record, can't tell that dataset from the one that is there.
+        """
+        looks = self.fs.cat_ranges([f"{self.root}/{file.path}" for file in offer.files], 0, 1)
+        for error in (each for each in looks if isinstance(each, Exception)):
+            if not isinstance(error, FileNotFoundError):
+                raise error
+            raise Fenced(f"{self._url} was removed since this was written: nothing is committed") from error
 
     def _create(self, record: Record) -> None:
         name = f"{self.root}/{SETS}/{record.name}"

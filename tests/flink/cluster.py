@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,7 @@ GUARDED, STOCK = ("s3a", "s3"), "s3n"
 ROOT = Path(__file__).parents[2]
 # What a cluster has in lib/, and what it finds by HADOOP_CLASSPATH; the rest are plug-ins.
 _IN_LIB = ("paimon-flink", "iceberg-flink", "hudi-flink")
+_OF_HUDI = re.compile(r"hudi-flink(\d)\.(\d+)-bundle")
 _HADOOP = ("aws-java", "commons-logging", "hadoop-")
 _STARTS_WITHIN = 120
 _ENDS_WITHIN = 240
@@ -76,8 +78,10 @@ class Release(NamedTuple):
         The interpreter of a PyFlink.
     distribution
         The folder with Flink's ``bin``, ``lib`` and ``conf``.
-    jars, formats
-        The folders of what Maven has for it: Hadoop, and formats.
+    jars
+        The folder of what Maven has for it: Hadoop, among others.
+    formats
+        The jars of formats.
     resumes_by
         The setting that names the savepoint, or the checkpoint, from which a job goes on, as programs say it.
     """
@@ -85,7 +89,7 @@ class Release(NamedTuple):
     python: Path
     distribution: Path
     jars: Path
-    formats: Path
+    formats: tuple[Path, ...]
     resumes_by: str = "execution__state_recovery__path"
 
     @classmethod
@@ -93,15 +97,30 @@ class Release(NamedTuple):
         """Return the release that the Makefile calls so: ``flink120``. PyFlink brings the distribution."""
         environment, jars = ROOT / f".venv-{name}", ROOT / "tools" / name / "target" / "jars"
         (distribution,) = (environment / "lib").glob("python*/site-packages/pyflink")
-        return cls(environment / "bin" / "python", distribution, jars, jars)
+        return cls(environment / "bin" / "python", distribution, jars, _formats_in(jars))
 
     @classmethod
-    def of_hudi(cls) -> Release:
-        """Return the newest that has a bundle of Hudi's; for its own PyFlink, Python is too new."""
+    def of_hudi(cls, bundle: str | None) -> Release:
+        """Return the one that a bundle of Hudi's is for.
+
+        Without one it is Flink 1.17, the newest that Maven has a bundle for; for its own PyFlink, Python is
+        too new.
+        """
+        if bundle:
+            jar = Path(bundle).resolve(strict=True)
+            named = _OF_HUDI.match(jar.name)
+            assert named, f"{jar.name} does not say which Flink it is for"
+            return cls.of("flink{}{}".format(*named.groups()))._replace(formats=(jar,))
         made = ROOT / "tools" / "flink117" / "target"
         return cls.of("flink120")._replace(
-            distribution=made / "flink", formats=made / "jars", resumes_by="execution__savepoint__path"
+            distribution=made / "flink",
+            formats=_formats_in(made / "jars"),
+            resumes_by="execution__savepoint__path",
         )
+
+
+def _formats_in(folder: Path) -> tuple[Path, ...]:
+    return tuple(jar for jar in folder.glob("*.jar") if jar.name.startswith(_IN_LIB))
 
 
 class Manager(NamedTuple):
@@ -173,8 +192,8 @@ class Cluster:
             (self.home / name).mkdir(parents=True)
         # Flink takes for its home where its scripts lie, links resolved.
         shutil.copytree(distribution / "bin", self.home / "bin")
-        formats = (jar for jar in self.release.formats.glob("*.jar") if jar.name.startswith(_IN_LIB))
-        for jar in (*(distribution / "lib").glob("*.jar"), *formats, *libraries, Path(jar_of_adapter())):
+        formats = (*self.release.formats, *libraries, Path(jar_of_adapter()))
+        for jar in (*(distribution / "lib").glob("*.jar"), *formats):
             (self.home / "lib" / jar.name).symlink_to(jar)
         for jar in (distribution / "opt").glob("*.jar"):
             (self.home / "opt" / jar.name).symlink_to(jar)
@@ -433,5 +452,6 @@ class Cluster:
             headers={"Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
+        # Of a job of Hudi 1.x it says nothing before that has made its metadata table.
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own
             return json.load(answer)

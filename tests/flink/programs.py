@@ -33,7 +33,7 @@ class Program:
     """
 
     def __init__(self, cluster: Cluster, log: Path) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         python = str(cluster.release.python)
         env = {**cluster.environment, "PYFLINK_CLIENT_EXECUTABLE": python}
         self._child = Child([python, str(_PROGRAM)], log, cwd=cluster.folder, env=env)
@@ -65,7 +65,7 @@ class Program:
         return job
 
     def _call(self, statements: tuple[str, ...], **said: Any) -> Any:
-        said["settings"] = {**self._cluster.of_a_job, **said.get("settings", {})}
+        said["settings"] = {**self.cluster.of_a_job, **said.get("settings", {})}
         return self._child.call({"statements": statements, **said})["answer"]
 
 

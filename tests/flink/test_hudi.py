@@ -1,7 +1,11 @@
-"""Jobs with Hudi's unmodified sink on a real S3 server, and parts of the cluster that are killed."""
+"""Jobs with Hudi's unmodified sink on a real S3 server, and parts of the cluster that are killed.
+
+HUDI_FLINK_BUNDLE=/path/hudi-flink1.20-bundle-1.2.0.jar: with that Hudi 1.x, on the Flink that the jar names.
+"""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
 from contextlib import suppress
@@ -36,7 +40,7 @@ ROWS, A_SECOND, AT_ONCE = 400, 10, 100
 NAMES = ("job0", "job1")
 # Of the schemes that lead past the guard, one that Hudi writes log files to: not s3n.
 STOCK = "oss"
-INSERTS = "'write.operation'='insert'"
+INSERTS = "'write.operation'='insert', 'hoodie.datasource.write.recordkey.field'='who,n'"
 # Each job has a partition of its own: rows of both in one file are a conflict, by Hudi's rules.
 KEYED = "'table.type'='MERGE_ON_READ', 'hoodie.datasource.write.recordkey.field'='n'"
 # Where one plans a compaction, what another has begun by then is a conflict, and that job starts again and
@@ -47,12 +51,14 @@ TYPES = {
     "copy on write": ("", INSERTS, ""),
     "merge on read": ("PARTITIONED BY (who)", UPSERTS, COMPACTS),
 }
+BUNDLE = os.environ.get("HUDI_FLINK_BUNDLE")
 # Hudi has a lock for jobs of several processes that needs nothing else, but not on S3.
-LOCKED = (
-    "'hoodie.write.concurrency.mode'='OPTIMISTIC_CONCURRENCY_CONTROL', "
-    "'hoodie.write.lock.provider'='org.putifabsent.hadoop.Hudi014LockProvider'"
-)
+PROVIDER = "HudiLockProvider" if BUNDLE else "Hudi014LockProvider"
+LOCK = f"'hoodie.write.lock.provider'='org.putifabsent.hadoop.{PROVIDER}'"
+LOCKED = f"'hoodie.write.concurrency.mode'='OPTIMISTIC_CONCURRENCY_CONTROL', {LOCK}"
 BY_COMMITS = "'metadata.enabled'='true'"
+# By default, 1.x has a metadata table, and no job begins without a lock for it.
+UNLOCKED = "'metadata.enabled'='false'"
 # What the store is asked meanwhile.
 MEANWHILE = {"before a commit": "PUT ~", "after it": "PUT .commit", "in a checkpoint": "PUT .parquet"}
 
@@ -109,8 +115,11 @@ def cluster(told: FlinkSettings, tmp_path_factory: pytest.TempPathFactory) -> It
     of_old = {
         "cluster.evenly-spread-out-slots": "true",
         "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
+        # So long a task of 1.x waits for the job manager to begin an instant, which takes the lock.
+        "pekko.ask.timeout": "60 s",
     }
-    with Cluster(Release.of_hudi(), folder, FlinkSettings(told.site, {**told.config, **of_old})) as cluster:
+    settings = FlinkSettings(told.site, {**told.config, **of_old})
+    with Cluster(Release.of_hudi(BUNDLE), folder, settings) as cluster:
         yield cluster
 
 
@@ -119,6 +128,25 @@ def program(cluster: Cluster) -> Iterator[Program]:
     """Run a program that submits jobs."""
     with Program(cluster, cluster.folder / "program.log") as program:
         yield program
+
+
+class Programs(Program):
+    """A client whose jobs have a program of their own each.
+
+    Within one, Hudi 1.x numbers what writes, and a job that goes on from a savepoint must have its number.
+    """
+
+    def submit(self, *statements: str, bounded: bool = False, **settings: str) -> str:
+        """Run statements, of which the last is a job that goes on, and return the job's id."""
+        with Program(self.cluster, self.cluster.folder / "submitted.log") as own:
+            return own.submit(*statements, bounded=bounded, **settings)
+
+
+@pytest.fixture(scope="module")
+def programs(cluster: Cluster) -> Iterator[Programs]:
+    """Run a program that reads, and others that submit jobs which are resumed."""
+    with Programs(cluster, cluster.folder / "programs.log") as programs:
+        yield programs
 
 
 def table_of(bucket: str, form: Format, scheme: str = GUARDED[0]) -> Table:
@@ -163,7 +191,7 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
     tmp_path: Path,
     note: Note,
 ) -> None:
-    stock = table_of(bucket, told_to(options, partitions=partitions), STOCK)
+    stock = table_of(bucket, told_to(options, UNLOCKED, partitions=partitions), STOCK)
     past = counting(stock, program, cluster, **STOCK_GIVES_UP)
     table = table_of(bucket, told_to(options, LOCKED, partitions=partitions))
     jobs, names = counting(table, program, cluster), list(NAMES)
@@ -199,9 +227,9 @@ def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer
 
 
 @pytest.fixture
-def writer(bucket: str, program: Program, cluster: Cluster, tmp_path: Path) -> Writer:
+def writer(bucket: str, programs: Programs, cluster: Cluster, tmp_path: Path) -> Writer:
     """Have a job write what it is given."""
-    writer = fed(table_of(bucket, told_to(INSERTS)), program, tmp_path / "feed")
+    writer = fed(table_of(bucket, told_to(INSERTS, LOCK)), programs, tmp_path / "feed")
     cluster.wait_for_checkpoints(writer.job, 1)
     return writer
 
@@ -233,17 +261,17 @@ def loses_and_doubles_nothing(
 
 
 def test_task_managers_that_are_killed_lose_and_double_nothing(
-    held: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: Writer, programs: Programs, cluster: Cluster, store: BucketServer, between: FaultProxy
 ) -> None:
     cluster.kill_task_managers(cluster.task_managers)
     between.calm()
     for _ in range(2):
         cluster.start_task_manager()
-    loses_and_doubles_nothing(held, program, cluster, store)
+    loses_and_doubles_nothing(held, programs, cluster, store)
 
 
 def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
-    held: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: Writer, programs: Programs, cluster: Cluster, store: BucketServer, between: FaultProxy
 ) -> None:
     cluster.job_manager.kill()
     between.calm()
@@ -251,8 +279,8 @@ def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
     cluster.wait(2)
     assert held.feed is not None
     checkpoint = cluster.last_checkpoint(held.job)
-    resumed = writing(held.table, held.feed, program, **cluster.resuming(checkpoint))
-    loses_and_doubles_nothing(resumed, program, cluster, store)
+    resumed = writing(held.table, held.feed, programs, **cluster.resuming(checkpoint))
+    loses_and_doubles_nothing(resumed, programs, cluster, store)
 
 
 def written(writers: Iterable[Writer], numbers: range, cluster: Cluster) -> None:
@@ -275,7 +303,7 @@ def commit(writers: Iterable[Writer], rows: int, cluster: Cluster, store: Bucket
 @pytest.mark.parametrize(
     ("is_sent", "options"),
     [
-        pytest.param(False, (INSERTS,), id="as they write"),
+        pytest.param(False, (INSERTS, LOCK), id="as they write"),
         # Their files come late. Readers who list files see them, and those who go by commits do not.
         pytest.param(True, (INSERTS, LOCKED, BY_COMMITS), id="as they have sent it"),
     ],
@@ -293,7 +321,7 @@ def test_task_managers_that_stand_still_and_come_back_lose_and_double_nothing(
 ) -> None:
     both = [
         fed(table_of(bucket, told_to(*said), scheme), program, tmp_path / scheme, **AT_OUR_WORD)
-        for scheme, said in ((GUARDED[0], options), (STOCK, (INSERTS,)))
+        for scheme, said in ((GUARDED[0], options), (STOCK, (INSERTS, UNLOCKED)))
     ]
     written(both, range(AT_ONCE), cluster)
     sent = len(both) if is_sent else 0
@@ -322,7 +350,7 @@ def test_task_managers_that_stand_still_and_come_back_lose_and_double_nothing(
 
 
 def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_it(
-    program: Program,
+    programs: Programs,
     cluster: Cluster,
     store: BucketServer,
     bucket: str,
@@ -333,19 +361,19 @@ def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_
     table = table_of(bucket, told_to(INSERTS, LOCKED))
     # The one whose commit waits for its answer has the lock.
     writers = resumed_twice(
-        table, program, cluster, [between], tmp_path / "guarded", kind="PUT ~", held=1, **WAITS
+        table, programs, cluster, [between], tmp_path / "guarded", kind="PUT ~", held=1, **WAITS
     )
     feed(writers[1:], cluster)
     expected = IN_SAVEPOINT | AFTERWARDS
     are_committed(table, len(expected), store)
-    assert rows_at_the_end(writers, program, cluster) == dict.fromkeys(expected, 1)
+    assert rows_at_the_end(writers, programs, cluster) == dict.fromkeys(expected, 1)
     assert inspect(table.url, **store.storage_options).damage == []
-    stock = table_of(bucket, told_to(INSERTS), STOCK)
+    stock = table_of(bucket, told_to(INSERTS, UNLOCKED), STOCK)
     _, *copies = resumed_twice(
-        stock, program, cluster, [], tmp_path / "stock", held=0, **WAITS, **STOCK_GIVES_UP
+        stock, programs, cluster, [], tmp_path / "stock", held=0, **WAITS, **STOCK_GIVES_UP
     )
     with suppress(AssertionError, NotStartedError):
         feed(copies, cluster)
     ended = [cluster.end(each.job) for each in copies]
-    rows = stock.form.read(program, stock.warehouse)
+    rows = stock.form.read(programs, stock.warehouse)
     note(f"stock: {ended}, {tally(rows, expected)}")

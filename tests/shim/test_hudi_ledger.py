@@ -165,6 +165,19 @@ def test_nothing_is_opened_while_it_is_rolled_back() -> None:
     assert run.session("X").state.open["1"].session == "B"
 
 
+def test_who_removes_a_rollback_that_all_have_left_may_begin_anew_what_it_rolled_back() -> None:
+    # Two have rolled back one compaction: one is done, and nobody goes on with the other.
+    run = Run(ONE)
+    run.creates(run.session("R"), requested("8", "rollback"), "r8", frees="1")
+    run.creates(run.session("S"), requested("9", "rollback"), "r9", frees="1")
+    run.creates(run.session("R"), completed_name("8"), "done")
+    with pytest.raises(Fenced, match="is being rolled back"):
+        run.creates(run.session("B"), inflight("1"), "t")
+    run.deletes(run.session("B"), requested("9", "rollback"))
+    run.creates(run.session("B"), inflight("1"), "t2")
+    assert run.session("X").state.open["1"].session == "B"
+
+
 def test_the_inflight_of_a_completed_instant_is_fenced() -> None:
     run = Run(ONE, FIRST)
     with pytest.raises(Fenced, match="1 is completed"):
