@@ -452,5 +452,6 @@ class Cluster:
             headers={"Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
+        # Of a job of Hudi 1.x it says nothing before that has made its metadata table.
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own
             return json.load(answer)

@@ -109,10 +109,19 @@ def cluster(told: FlinkSettings, tmp_path_factory: pytest.TempPathFactory) -> It
     of_old = {
         "cluster.evenly-spread-out-slots": "true",
         "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
+        # So long a task of 1.x waits for the job manager to begin an instant, which takes the lock.
+        "pekko.ask.timeout": "60 s",
     }
     settings = FlinkSettings(told.site, {**told.config, **of_old})
     with Cluster(Release.of_hudi(BUNDLE), folder, settings) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def program(cluster: Cluster) -> Iterator[Program]:
+    """Run a program that submits jobs."""
+    with Program(cluster, cluster.folder / "program.log") as program:
+        yield program
 
 
 class Programs(Program):
@@ -128,10 +137,10 @@ class Programs(Program):
 
 
 @pytest.fixture(scope="module")
-def program(cluster: Cluster) -> Iterator[Program]:
-    """Run a program that reads, and others that submit jobs."""
-    with Programs(cluster, cluster.folder / "program.log") as program:
-        yield program
+def programs(cluster: Cluster) -> Iterator[Programs]:
+    """Run a program that reads, and others that submit jobs which are resumed."""
+    with Programs(cluster, cluster.folder / "programs.log") as programs:
+        yield programs
 
 
 def table_of(bucket: str, form: Format, scheme: str = GUARDED[0]) -> Table:
@@ -194,9 +203,9 @@ def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer
 
 
 @pytest.fixture
-def writer(bucket: str, program: Program, cluster: Cluster, tmp_path: Path) -> Writer:
+def writer(bucket: str, programs: Programs, cluster: Cluster, tmp_path: Path) -> Writer:
     """Have a job write what it is given."""
-    writer = fed(table_of(bucket, told_to(INSERTS, LOCK)), program, tmp_path / "feed")
+    writer = fed(table_of(bucket, told_to(INSERTS, LOCK)), programs, tmp_path / "feed")
     cluster.wait_for_checkpoints(writer.job, 1)
     return writer
 
@@ -228,17 +237,17 @@ def loses_and_doubles_nothing(
 
 
 def test_task_managers_that_are_killed_lose_and_double_nothing(
-    held: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: Writer, programs: Programs, cluster: Cluster, store: BucketServer, between: FaultProxy
 ) -> None:
     cluster.kill_task_managers(cluster.task_managers)
     between.calm()
     for _ in range(2):
         cluster.start_task_manager()
-    loses_and_doubles_nothing(held, program, cluster, store)
+    loses_and_doubles_nothing(held, programs, cluster, store)
 
 
 def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
-    held: Writer, program: Program, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: Writer, programs: Programs, cluster: Cluster, store: BucketServer, between: FaultProxy
 ) -> None:
     cluster.job_manager.kill()
     between.calm()
@@ -246,8 +255,8 @@ def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
     cluster.wait(2)
     assert held.feed is not None
     checkpoint = cluster.last_checkpoint(held.job)
-    resumed = writing(held.table, held.feed, program, **cluster.resuming(checkpoint))
-    loses_and_doubles_nothing(resumed, program, cluster, store)
+    resumed = writing(held.table, held.feed, programs, **cluster.resuming(checkpoint))
+    loses_and_doubles_nothing(resumed, programs, cluster, store)
 
 
 def written(writers: Iterable[Writer], numbers: range, cluster: Cluster) -> None:
@@ -317,7 +326,7 @@ def test_task_managers_that_stand_still_and_come_back_lose_and_double_nothing(
 
 
 def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_it(
-    program: Program,
+    programs: Programs,
     cluster: Cluster,
     store: BucketServer,
     bucket: str,
@@ -328,19 +337,19 @@ def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_
     table = table_of(bucket, told_to(INSERTS, LOCKED))
     # The one whose commit waits for its answer has the lock.
     writers = resumed_twice(
-        table, program, cluster, [between], tmp_path / "guarded", kind="PUT ~", held=1, **WAITS
+        table, programs, cluster, [between], tmp_path / "guarded", kind="PUT ~", held=1, **WAITS
     )
     feed(writers[1:], cluster)
     expected = IN_SAVEPOINT | AFTERWARDS
     are_committed(table, len(expected), store)
-    assert rows_at_the_end(writers, program, cluster) == dict.fromkeys(expected, 1)
+    assert rows_at_the_end(writers, programs, cluster) == dict.fromkeys(expected, 1)
     assert inspect(table.url, **store.storage_options).damage == []
     stock = table_of(bucket, told_to(INSERTS, UNLOCKED), STOCK)
     _, *copies = resumed_twice(
-        stock, program, cluster, [], tmp_path / "stock", held=0, **WAITS, **STOCK_GIVES_UP
+        stock, programs, cluster, [], tmp_path / "stock", held=0, **WAITS, **STOCK_GIVES_UP
     )
     with suppress(AssertionError, NotStartedError):
         feed(copies, cluster)
     ended = [cluster.end(each.job) for each in copies]
-    rows = stock.form.read(program, stock.warehouse)
+    rows = stock.form.read(programs, stock.warehouse)
     note(f"stock: {ended}, {tally(rows, expected)}")
