@@ -83,11 +83,10 @@ def test_who_was_paused_before_it_requested_its_rollback_does_not_go_on(
 
 @GROUNDS
 def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
-    ground: Ground, a: Writer, b: Writer
+    ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a.commits(FAILED)
-    guard = b.fs.guard
-    by_name = guard.by_name
+    by_name = b.fs.guard.by_name
 
     def late(*what: Any) -> Any:
         ground.write(a.requested(DEAD, "rollback"), plan_of(FAILED))
@@ -95,7 +94,7 @@ def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
 
     with pytest.raises(Killed):
         plans(a, dies)
-    guard.by_name = late
+    monkeypatch.setattr(b.fs.guard, "by_name", late)
     with pytest.raises(Fenced, match="no failed instant"):
         b.fs.rm_file(b.slice_of(FAILED))
     assert b.fs.exists(b.slice_of(FAILED))
@@ -103,19 +102,18 @@ def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
 
 @GROUNDS
 def test_who_is_killed_while_it_gives_one_up_leaves_that_to_the_next(
-    ground: Ground, root: str, a: Writer, b: Writer
+    ground: Ground, root: str, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a.commits(FAILED)
     with pytest.raises(Killed):
         plans(a, dies)
-    guard = b.fs.guard
-    by_name = guard.by_name
+    by_name = b.fs.guard.by_name
 
     def killed(*what: Any) -> Any:
         yield from by_name(*what)
         raise Killed
 
-    guard.by_name = killed
+    monkeypatch.setattr(b.fs.guard, "by_name", killed)
     with pytest.raises(Killed):
         b.fs.rm_file(b.slice_of(FAILED))
     other = Writer(ground.mount(writer_session="c"), root)
