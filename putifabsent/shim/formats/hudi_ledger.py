@@ -189,14 +189,14 @@ def _refuse_removed(state: State, step: Step, asker: Asker) -> None:
 
 
 def is_being_rolled_back(state: State, instant: str) -> bool:
-    """Whether a rollback of it is open, whosever: a rollback that crashed is gone on with by others."""
-    return any(each.frees == instant for each in state.open.values())
+    """Whether a rollback of it is open."""
+    return bool(state.rollbacks_of(instant))
 
 
 def rollbacks_of(state: State, name: Name) -> list[str]:
     """Return the rollbacks that are open of a name's instant."""
     step = step_in(name)
-    return [each for each, opened in state.open.items() if step is not None and opened.frees == step.instant]
+    return [] if step is None else list(state.rollbacks_of(step.instant))
 
 
 def timeline_of(ledger: Ledger, name: Name) -> str | None:
