@@ -107,7 +107,7 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
         if is_being_rolled_back(state, step.instant):
             return ByName()  # as its requested name
         raise asker.fenced(f"{step.instant} is completed")
-    if step.action == "rollback" and (step.instant in state.freed or _was_forgotten(state, step)):
+    if _is_given_up(state, step):
         raise asker.fenced(
             f"the rollback {step.instant} was given up, and what it frees is not known any more"
         )
@@ -197,6 +197,24 @@ def rollbacks_of(state: State, name: Name) -> list[str]:
     """Return the rollbacks that are open of a name's instant."""
     step = step_in(name)
     return [] if step is None else list(state.rollbacks_of(step.instant))
+
+
+def left_of_rollback(state: State, name: Name) -> list[str]:
+    """Return the pending names of a rollback that is given up, which may be there still.
+
+    Who removes them, as a restore does in the end, may die before the last one.
+    """
+    step = step_in(name)
+    if step is None or not _is_given_up(state, step):
+        return []
+    folder = name.path.rpartition("/")[0]
+    return [f"{folder}/{step.instant}.rollback.{each}" for each in ("inflight", "requested")]
+
+
+def _is_given_up(state: State, step: Step) -> bool:
+    if step.action != "rollback" or step.instant in state.open or state.completed(step.instant) is not None:
+        return False
+    return step.instant in state.freed or _was_forgotten(state, step)
 
 
 def timeline_of(ledger: Ledger, name: Name) -> str | None:
