@@ -187,15 +187,16 @@ class Hudi:
         raise Fenced(errno.EPERM, f"the rollback {step.instant} was given up meanwhile", name.path)
 
     def _unless_left(self, ledger: Ledger, name: Name, deciding: Protocol[T]) -> Protocol[T]:
-        """Decide; where that goes on with a rollback that is given up, remove what is left of it.
+        """Decide; where that is refused for a rollback that nobody may go on with, remove what is left of it.
 
-        Else each writer goes on with that before it begins a commit, and is refused, for ever.
+        Else each writer goes on with that before it begins a commit: and is refused, for ever, or undoes what
+        was completed.
         """
         try:
             return (yield from deciding)
         except Fenced:
             with contextlib.suppress(OSError):  # the next one tries it again
-                for path in hudi_ledger.left_of_rollback(ledger.state, name):
+                for path in hudi_ledger.left_of_rollbacks(ledger, name):
                     yield from self._withdrawn(self._mount.policy.classify(path))
             raise
 
@@ -207,7 +208,7 @@ class Hudi:
             return (yield from self._unless_left(ledger, name, deciding()))
         except Fenced:
             given_up = 0
-            for rollback in hudi_ledger.rollbacks_of(ledger.state, name):
+            for rollback in hudi_ledger.rollbacks_of(ledger, name):
                 given_up += yield from self._given_up(ledger, name, rollback)
             if not given_up:
                 raise

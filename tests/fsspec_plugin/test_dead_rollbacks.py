@@ -182,3 +182,18 @@ def test_nor_does_a_rollback_of_which_nothing_was_removed_yet(
     with pytest.raises(Fenced):
         b.fs.pipe_file(b.completed(DEAD, action="rollback"), b"{}")
     assert b.timeline() == []
+
+
+@GROUNDS
+def test_nobody_goes_on_with_a_rollback_that_has_taken_a_commit_for_a_failed_one(
+    ground: Ground, root: str, a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    b.plans_rollback(DEAD, of=FAILED)
+    b.fs.pipe_file(f"{root}/.hoodie/timeline/{DEAD}.rollback.inflight", b"")
+    for task in (b, Writer(ground.mount(writer_session="b"), root)):
+        with pytest.raises(Fenced, match="no failed instant"):
+            task.fs.rm_file(b.slice_of(FAILED))
+        assert [each for each in a.timeline() if DEAD in each] == []
+    # A cleaner.
+    a.fs.rm_file(b.slice_of(FAILED))

@@ -50,6 +50,7 @@ NEWEST = 9
 
 _FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _PROPERTIES = "hoodie.properties"
+_SLICES = ("base", "log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,22 +194,35 @@ def is_being_rolled_back(state: State, instant: str) -> bool:
     return bool(state.rollbacks_of(instant))
 
 
-def rollbacks_of(state: State, name: Name) -> list[str]:
-    """Return the rollbacks that are open of a name's instant."""
+def rollbacks_of(ledger: Ledger, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a name's instant, but for those that :func:`_wrong` returns."""
     step = step_in(name)
-    return [] if step is None else list(state.rollbacks_of(step.instant))
+    of_instant = [] if step is None else list(ledger.state.rollbacks_of(step.instant))
+    return [each for each in of_instant if each not in _wrong(ledger, step)]
 
 
-def left_of_rollback(state: State, name: Name) -> list[str]:
-    """Return the pending names of a rollback that is given up, which may be there still.
+def left_of_rollbacks(ledger: Ledger, name: Name) -> list[str]:
+    """Return the pending names, which may be there still, of rollbacks that nobody may go on with.
 
-    Who removes them, as a restore does in the end, may die before the last one.
+    Of one that is given up: who removes them, as a restore does in the end, may die before the last one. And
+    of wrong ones: who reads the timeline anew, and goes on with them, would undo what is completed.
     """
-    step = step_in(name)
-    if step is None or not _is_given_up(state, step):
+    step, folder = step_in(name), timeline_of(ledger, name)
+    if step is None or folder is None:
         return []
-    folder = name.path.rpartition("/")[0]
-    return [f"{folder}/{step.instant}.rollback.{each}" for each in ("inflight", "requested")]
+    over = [step.instant] if _is_given_up(ledger.state, step) else _wrong(ledger, step)
+    return [f"{folder}/{each}.rollback.{state}" for each in over for state in ("inflight", "requested")]
+
+
+def _wrong(ledger: Ledger, step: Step | None) -> list[str]:
+    """Return this session's rollbacks that take an instant for a failed one: it is completed, not undone.
+
+    They remove its slices first. They stay open: others of their tasks may be about to.
+    """
+    if step is None or step.state not in _SLICES or ledger.state.completed(step.instant) is None:
+        return []
+    rollbacks = ledger.state.rollbacks_of(step.instant)
+    return [each for each, opened in rollbacks.items() if ledger.session in opened.had]
 
 
 def _is_given_up(state: State, step: Step) -> bool:
