@@ -171,7 +171,8 @@ def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
     if not is_being_rolled_back(state, step.instant):
         return ByName()
     if step.instant in state.open or state.completed(step.instant) is not None:
-        raise asker.fenced(f"{step.instant} is no failed instant: a rollback that takes it for one is wrong")
+        wrong = ", ".join(state.rollbacks_of(step.instant))
+        raise asker.fenced(f"{step.instant} is no failed instant: rollback {wrong} takes it for one")
     return ByName()
 
 
