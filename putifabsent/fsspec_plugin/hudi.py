@@ -166,7 +166,9 @@ class Hudi:
             turn=turns_held().get(self._guard.ledgers.place(name)),
             largest_publish=self._mount.store.largest_publish,
         )
-        return creating if frees is None else self._requesting(ledger, name, step, creation, creating)
+        if frees is not None:
+            return self._requesting(ledger, name, step, creation, creating)
+        return self._unless_left(ledger, name, creating)
 
     def _requesting(
         self, ledger: Ledger, name: Name, step: Step, creation: Creation, creating: Protocol[Created]
@@ -184,15 +186,29 @@ class Hudi:
             unknown_from(error, OutcomeUnknown(name.path, creation.token, f"it may be given up: {error}"))
         raise Fenced(errno.EPERM, f"the rollback {step.instant} was given up meanwhile", name.path)
 
+    def _unless_left(self, ledger: Ledger, name: Name, deciding: Protocol[T]) -> Protocol[T]:
+        """Decide; where that is refused for a rollback that nobody may go on with, remove what is left of it.
+
+        Else each writer goes on with that before it begins a commit: and is refused, for ever, or undoes what
+        was completed.
+        """
+        try:
+            return (yield from deciding)
+        except Fenced:
+            with contextlib.suppress(OSError):  # the next one tries it again
+                for path in hudi_ledger.left_of_rollbacks(ledger, name):
+                    yield from self._withdrawn(self._mount.policy.classify(path))
+            raise
+
     def _unless_given_up(
         self, ledger: Ledger, name: Name, deciding: Callable[[], Protocol[T]]
     ) -> Protocol[T]:
         """Decide; once more where that was refused for rollbacks that nobody can go on with."""
         try:
-            return (yield from deciding())
+            return (yield from self._unless_left(ledger, name, deciding()))
         except Fenced:
             given_up = 0
-            for rollback in hudi_ledger.rollbacks_of(ledger.state, name):
+            for rollback in hudi_ledger.rollbacks_of(ledger, name):
                 given_up += yield from self._given_up(ledger, name, rollback)
             if not given_up:
                 raise
@@ -204,9 +220,9 @@ class Hudi:
         Meanwhile its name is held, by no bytes. So whoever is paused fails; or comes when it is given up, and
         sees that.
         """
-        folder, opened = hudi_ledger.timeline_of(ledger, name), ledger.state.open[rollback]
-        if folder is None:
-            return False
+        folder, opened = hudi_ledger.timeline_of(ledger, name), ledger.state.open.get(rollback)
+        if folder is None or opened is None:
+            return opened is None  # another has given it up meanwhile
         last = f"{rollback}.rollback.requested"
         plan = self._mount.policy.classify(f"{folder}/{last}")
         if not (yield from _is_nothing(plan._replace(path=f"{other_layout(folder)}/{last}"))):

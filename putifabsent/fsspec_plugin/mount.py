@@ -139,13 +139,18 @@ class Mount:
         if under_way is not None and under_way.is_here and under_way.deferring is not None:
             deferring: AbstractFileSystem = under_way.deferring
             return deferring
+        return self._undeferred
+
+    @property
+    def _undeferred(self) -> AbstractFileSystem:
+        """The same, outside of transactions."""
         if self._fs is None:
             self._fs = self._made()
         return self._fs
 
     def _made(self) -> AbstractFileSystem:
         if self._lender is not None:
-            return self._lender.fs
+            return self._lender.mount._undeferred
         return self.wrapped(**self._target, skip_instance_cache=not self._shares)
 
     @property

@@ -205,7 +205,8 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
         until(lambda: commits(table, store)["commit"] > 0, 240, f"{table.url} is not compacted")
         cluster.stop(writer.job)
         assert cluster.wait_for(writer.job) == "FINISHED"
-        if any(each.time.endswith("999") for each in read(table.url, **store.storage_options).active()):
+        active = read(table.url, **store.storage_options).active()
+        if not BUNDLE and any(each.time.endswith("999") for each in active):
             pytest.xfail("Hudi 0.14.0 passes over the logs of an instant that ends so")
     is_there_once(table, names, program, store)
     ended = cluster.end_of_stock(past)

@@ -26,7 +26,7 @@ def dies() -> None:
     raise Killed
 
 
-def plans(writer: Writer, first: Callable[[], object]) -> None:
+def plans(writer: Writer, first: Callable[[], object], rollback: str = DEAD) -> None:
     """Begin a rollback, in which something else comes first before it is requested."""
     guard = writer.fs.guard
     by_name = guard.by_name
@@ -37,7 +37,7 @@ def plans(writer: Writer, first: Callable[[], object]) -> None:
         return by_name(*what)
 
     guard.by_name = later
-    writer.plans_rollback(DEAD, of=FAILED)
+    writer.plans_rollback(rollback, of=FAILED)
 
 
 @GROUNDS
@@ -79,15 +79,15 @@ def test_who_was_paused_before_it_requested_its_rollback_does_not_go_on(
     for each in (a, b):
         with pytest.raises(Fenced, match="given up"):
             each.fs.pipe_file(f"{a.root}/.hoodie/timeline/{DEAD}.rollback.inflight", b"")
+        assert [last for last in each.timeline() if DEAD in last] == []
 
 
 @GROUNDS
 def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
-    ground: Ground, a: Writer, b: Writer
+    ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a.commits(FAILED)
-    guard = b.fs.guard
-    by_name = guard.by_name
+    by_name = b.fs.guard.by_name
 
     def late(*what: Any) -> Any:
         ground.write(a.requested(DEAD, "rollback"), plan_of(FAILED))
@@ -95,7 +95,7 @@ def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
 
     with pytest.raises(Killed):
         plans(a, dies)
-    guard.by_name = late
+    monkeypatch.setattr(b.fs.guard, "by_name", late)
     with pytest.raises(Fenced, match="no failed instant"):
         b.fs.rm_file(b.slice_of(FAILED))
     assert b.fs.exists(b.slice_of(FAILED))
@@ -103,21 +103,97 @@ def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
 
 @GROUNDS
 def test_who_is_killed_while_it_gives_one_up_leaves_that_to_the_next(
-    ground: Ground, root: str, a: Writer, b: Writer
+    ground: Ground, root: str, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a.commits(FAILED)
     with pytest.raises(Killed):
         plans(a, dies)
-    guard = b.fs.guard
-    by_name = guard.by_name
+    by_name = b.fs.guard.by_name
 
     def killed(*what: Any) -> Any:
         yield from by_name(*what)
         raise Killed
 
-    guard.by_name = killed
+    monkeypatch.setattr(b.fs.guard, "by_name", killed)
     with pytest.raises(Killed):
         b.fs.rm_file(b.slice_of(FAILED))
     other = Writer(ground.mount(writer_session="c"), root)
     other.fs.rm_file(b.slice_of(FAILED))
     assert [each for each in other.timeline() if DEAD in each] == []
+
+
+@GROUNDS
+def test_two_that_were_never_requested_are_given_up_by_two_at_once(
+    ground: Ground, root: str, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a.commits(FAILED)
+    for dead in (DEAD, ANOTHER):
+        with pytest.raises(Killed):
+            plans(a, dies, dead)
+    other = Writer(ground.mount(writer_session="c"), root)
+    by_name = b.fs.guard.by_name
+
+    def slow(*what: Any) -> Any:
+        monkeypatch.setattr(b.fs.guard, "by_name", by_name)
+        other.fs.rm_file(b.slice_of(FAILED))
+        return by_name(*what)
+
+    monkeypatch.setattr(b.fs.guard, "by_name", slow)
+    with pytest.raises(FileNotFoundError):
+        b.fs.rm_file(b.slice_of(FAILED))
+
+
+def restores(writer: Writer) -> str:
+    """Take a commit back as a restore does, up to its end; return the inflight name of the rollback."""
+    writer.commits(FAILED)
+    writer.plans_rollback(DEAD, of=FAILED)
+    inflight = f"{writer.root}/.hoodie/timeline/{DEAD}.rollback.inflight"
+    writer.fs.pipe_file(inflight, b"")
+    for each in (writer.completed, writer.slice_of, writer.inflight, writer.requested):
+        writer.fs.rm_file(each(FAILED))
+    return inflight
+
+
+@GROUNDS
+def test_what_a_restore_has_left_of_a_rollback_when_it_was_killed_keeps_nobody_for_ever(
+    a: Writer, b: Writer
+) -> None:
+    inflight = restores(a)
+    a.fs.rm_file(inflight)
+    with pytest.raises(Fenced):
+        b.fs.pipe_file(inflight, b"")
+    assert b.timeline() == []
+
+
+@GROUNDS
+def test_nor_does_a_rollback_of_which_nothing_was_removed_yet(
+    a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inflight, ending = restores(a), a.fs.guard.rules.ending
+
+    def killed(*what: Any) -> Any:
+        yield from ending(*what)
+        raise Killed
+
+    monkeypatch.setattr(a.fs.guard.rules, "ending", killed)
+    with pytest.raises(Killed):
+        a.fs.rm_file(inflight)
+    assert len(b.timeline()) == 2
+    with pytest.raises(Fenced):
+        b.fs.pipe_file(b.completed(DEAD, action="rollback"), b"{}")
+    assert b.timeline() == []
+
+
+@GROUNDS
+def test_nobody_goes_on_with_a_rollback_that_has_taken_a_commit_for_a_failed_one(
+    ground: Ground, root: str, a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    b.plans_rollback(DEAD, of=FAILED)
+    b.fs.pipe_file(f"{root}/.hoodie/timeline/{DEAD}.rollback.inflight", b"")
+    for task in (b, Writer(ground.mount(writer_session="b"), root)):
+        with pytest.raises(Fenced, match="no failed instant"):
+            task.fs.rm_file(b.slice_of(FAILED))
+        assert [each for each in a.timeline() if DEAD in each] == []
+    # A cleaner.
+    a.fs.rm_file(b.slice_of(FAILED))

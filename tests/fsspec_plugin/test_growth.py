@@ -17,7 +17,7 @@ from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
 from putifabsent.shim.state_keys import placed
 from putifabsent.upkeep import fsck
-from tests.fsspec_plugin.hudi_tables import Writer, table_in
+from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.golden.worlds import FakeClaims
 
 if TYPE_CHECKING:
@@ -209,3 +209,39 @@ def test_who_decides_is_known_of_a_table_that_was_forgotten(memory: Ground) -> N
     fs.pipe_file(memory.log(0), b"{}\n")
     fs.mount._terms.clear()
     fs.mount.run(fs.mount.agreement(fs.guard.explain(memory.log(0))))
+
+
+def test_who_has_written_a_checkpoint_prunes_and_others_do_where_it_does_not(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = table_in(memory)
+    a, b = (Writer(memory.mount(writer_session=each), root) for each in "ab")
+    begun: dict[str, list[Any]] = {"a": [], "b": []}
+    monkeypatch.setattr(a.fs.guard.ledgers, "_prune", begun["a"].append)
+    monkeypatch.setattr(b.fs.guard.ledgers, "_prune", begun["b"].append)
+    for number in range(100, 165):
+        a.commits(str(number))
+    b.commits("165")
+    assert begun["a"]
+    assert not begun["b"]
+    for number in range(166, 200):
+        a.commits(str(number))
+    b.commits("200")
+    assert begun["b"]
+
+
+def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = table_in(memory)
+    a = Writer(memory.mount(writer_session="a"), root)
+    a.fs.guard.ledgers.pruning.add(f"{root}/.hoodie/.putifabsent")  # it never gets to it
+    for number in range(100, 200):
+        a.commits(str(number))
+    before = len(records_of(memory, root))
+    assert before > 3 * 64
+    b = Writer(memory.mount(writer_session="b"), root)
+    begun: list[Any] = []
+    monkeypatch.setattr(b.fs.guard.ledgers, "_prune", begun.append)
+    assert len(b.timeline()) == 3 * 100
+    assert not begun
+    b.commits("200")
+    assert begun

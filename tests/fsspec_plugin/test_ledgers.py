@@ -436,42 +436,6 @@ def test_a_folder_that_is_gone_is_forgotten(local: Ground) -> None:
     writer.commits("300")
 
 
-def test_who_has_written_a_checkpoint_prunes_and_others_do_where_it_does_not(
-    memory: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = table_in(memory)
-    a, b = (Writer(memory.mount(writer_session=each), root) for each in "ab")
-    begun: dict[str, list[Any]] = {"a": [], "b": []}
-    monkeypatch.setattr(a.fs.guard.ledgers, "_prune", begun["a"].append)
-    monkeypatch.setattr(b.fs.guard.ledgers, "_prune", begun["b"].append)
-    for number in range(100, 165):
-        a.commits(str(number))
-    b.commits("165")
-    assert begun["a"]
-    assert not begun["b"]
-    for number in range(166, 200):
-        a.commits(str(number))
-    b.commits("200")
-    assert begun["b"]
-
-
-def test_readers_remove_no_records(memory: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = table_in(memory)
-    a = Writer(memory.mount(writer_session="a"), root)
-    a.fs.guard.ledgers.pruning.add(f"{root}/.hoodie/.putifabsent")  # it never gets to it
-    for number in range(100, 200):
-        a.commits(str(number))
-    before = len(records_of(memory, root))
-    assert before > 3 * 64
-    b = Writer(memory.mount(writer_session="b"), root)
-    begun: list[Any] = []
-    monkeypatch.setattr(b.fs.guard.ledgers, "_prune", begun.append)
-    assert len(b.timeline()) == 3 * 100
-    assert not begun
-    b.commits("200")
-    assert begun
-
-
 @pytest.mark.parametrize("ground", ["memory-claims"], indirect=True)
 def test_what_a_life_that_was_removed_round_the_shim_has_claimed_goes_whatever_its_clock(
     ground: Ground,

@@ -91,6 +91,16 @@ def test_filesystems_of_many_processes_have_one_client(memory: Ground) -> None:
     assert sent(3, deadline=7).mount.store is not found[0].mount.store
 
 
+def test_one_that_is_made_in_the_transaction_of_another_process_s_has_no_part_in_it(memory: Ground) -> None:
+    own = {"deadline": 8, "skip_instance_cache": True}  # none of another test is alike
+    one, another = (pickle.dumps(memory.mount(writer_session=each, **own)) for each in ("one", "another"))
+    fs, data = pickle.loads(one), memory.name("data")
+    with fs.transaction:
+        other = pickle.loads(another)
+    other.pipe_file(data, BODY)
+    assert memory.read(data) == BODY
+
+
 def test_what_version_0_1_0_has_pickled_is_read() -> None:
     pickled = (
         b"cputifabsent.fsspec_plugin.filesystem\n_made_again\n(cfsspec.spec\nmake_instance\n"

@@ -109,7 +109,7 @@ def test_deletes_that_are_rewritten_while_their_file_is_compacted_away_bring_not
 def test_what_can_not_be_read_of_one_snapshot_hides_nothing_of_another(place: Place, table: Iceberg) -> None:
     table.version(4, "d", deletes=["x"])
     place.fs.rm_file(f"{place.root}/metadata/snap-2.avro")
-    assert place.kinds() == [Kind.DANGLING_VECTOR, Kind.DANGLING_REFERENCE]
+    assert sorted(place.kinds()) == [Kind.DANGLING_REFERENCE, Kind.DANGLING_VECTOR]
     place.fs.rm_file(f"{place.root}/metadata/m-2.avro")  # of which the other has data files, too
     assert place.kinds() == [Kind.DANGLING_REFERENCE] * 2
 

@@ -256,8 +256,8 @@ MUTANTS = (
     Mutant(
         "an instant is opened while it is rolled back",
         "ledger/records",
-        "        if any(each.frees == self.instant for each in state.open.values()):",
-        "        if False:",
+        "        for other, each in state.rollbacks_of(self.instant).items():",
+        "        for other, each in ():",
         TAKEN_AND_ROLLED_BACK,
     ),
     Mutant(

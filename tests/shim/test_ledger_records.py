@@ -73,7 +73,12 @@ ALLOWED = [
 REFUSED = [
     ("open already", (OPENED,), Open("1", "B", "o2"), "belongs to session A"),
     ("completed already", (OPENED, DONE), Open("1", "B", "o2"), "1 is completed"),
-    ("being rolled back", (OPENED, ROLLBACK), Open("1", "A", "o2"), "1 is being rolled back"),
+    (
+        "being rolled back",
+        (OPENED, ROLLBACK),
+        Open("1", "A", "o2"),
+        "1 is being rolled back by 9, which session R",
+    ),
     ("taken, and not open", (), TAKEN, "1 is not open"),
     ("taken by its owner", (OPENED,), Take("1", "A", "t"), "belongs to this session"),
     (

@@ -315,17 +315,19 @@ def table_of_names(request: pytest.FixtureRequest, local: Ground, monkeypatch: p
     return by(local, "dynamodb://claims?region=eu-west-1")
 
 
-def backed_up(ground: Ground, folder: Path) -> Path:
-    """Begin a table, and copy it without what its arbiter keeps."""
-    begun(ground)
-    return Path(shutil.copytree(ground.folder, folder, ignore=shutil.ignore_patterns(".putifabsent")))
+@pytest.fixture
+def backup(table_of_names: Ground, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Begin that table, and copy it without what its arbiter keeps."""
+    begun(table_of_names)
+    folder = tmp_path_factory.mktemp("backup") / "t"
+    ignored = shutil.ignore_patterns(".putifabsent")
+    return Path(shutil.copytree(table_of_names.folder, folder, ignore=ignored))
 
 
 def test_a_table_that_is_restored_where_it_was_dropped_is_all_there(
-    table_of_names: Ground, tmp_path_factory: pytest.TempPathFactory
+    table_of_names: Ground, backup: Path
 ) -> None:
     ground = table_of_names
-    backup = backed_up(ground, tmp_path_factory.mktemp("backup") / "t")
     fs = mounted(ground)
     fs.rm(ground.folder, recursive=True)
     drop(fs, ground.folder)
@@ -337,10 +339,9 @@ def test_a_table_that_is_restored_where_it_was_dropped_is_all_there(
 
 
 def test_what_is_restored_and_does_not_say_of_which_creation_it_is_is_there(
-    table_of_names: Ground, tmp_path_factory: pytest.TempPathFactory
+    table_of_names: Ground, backup: Path
 ) -> None:
     ground = table_of_names
-    backup = backed_up(ground, tmp_path_factory.mktemp("backup") / "t")
     fs = mounted(ground)
     fs.rm_file(ground.name("name-1"))
     shutil.copyfile(backup / "name-1", ground.name("name-1"))

@@ -50,6 +50,7 @@ NEWEST = 9
 
 _FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _PROPERTIES = "hoodie.properties"
+_SLICES = ("base", "log")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
         if is_being_rolled_back(state, step.instant):
             return ByName()  # as its requested name
         raise asker.fenced(f"{step.instant} is completed")
-    if step.action == "rollback" and (step.instant in state.freed or _was_forgotten(state, step)):
+    if _is_given_up(state, step):
         raise asker.fenced(
             f"the rollback {step.instant} was given up, and what it frees is not known any more"
         )
@@ -170,7 +171,8 @@ def _delete_slice(state: State, step: Step, asker: Asker) -> Todo:
     if not is_being_rolled_back(state, step.instant):
         return ByName()
     if step.instant in state.open or state.completed(step.instant) is not None:
-        raise asker.fenced(f"{step.instant} is no failed instant: a rollback that takes it for one is wrong")
+        wrong = ", ".join(state.rollbacks_of(step.instant))
+        raise asker.fenced(f"{step.instant} is no failed instant: rollback {wrong} takes it for one")
     return ByName()
 
 
@@ -189,14 +191,45 @@ def _refuse_removed(state: State, step: Step, asker: Asker) -> None:
 
 
 def is_being_rolled_back(state: State, instant: str) -> bool:
-    """Whether a rollback of it is open, whosever: a rollback that crashed is gone on with by others."""
-    return any(each.frees == instant for each in state.open.values())
+    """Whether a rollback of it is open."""
+    return bool(state.rollbacks_of(instant))
 
 
-def rollbacks_of(state: State, name: Name) -> list[str]:
-    """Return the rollbacks that are open of a name's instant."""
+def rollbacks_of(ledger: Ledger, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a name's instant, but for those that :func:`_wrong` returns."""
     step = step_in(name)
-    return [each for each, opened in state.open.items() if step is not None and opened.frees == step.instant]
+    of_instant = [] if step is None else list(ledger.state.rollbacks_of(step.instant))
+    return [each for each in of_instant if each not in _wrong(ledger, step)]
+
+
+def left_of_rollbacks(ledger: Ledger, name: Name) -> list[str]:
+    """Return the pending names, which may be there still, of rollbacks that nobody may go on with.
+
+    Of one that is given up: who removes them, as a restore does in the end, may die before the last one. And
+    of wrong ones: who reads the timeline anew, and goes on with them, would undo what is completed.
+    """
+    step, folder = step_in(name), timeline_of(ledger, name)
+    if step is None or folder is None:
+        return []
+    over = [step.instant] if _is_given_up(ledger.state, step) else _wrong(ledger, step)
+    return [f"{folder}/{each}.rollback.{state}" for each in over for state in ("inflight", "requested")]
+
+
+def _wrong(ledger: Ledger, step: Step | None) -> list[str]:
+    """Return this session's rollbacks that take an instant for a failed one: it is completed, not undone.
+
+    They remove its slices first. They stay open: others of their tasks may be about to.
+    """
+    if step is None or step.state not in _SLICES or ledger.state.completed(step.instant) is None:
+        return []
+    rollbacks = ledger.state.rollbacks_of(step.instant)
+    return [each for each, opened in rollbacks.items() if ledger.session in opened.had]
+
+
+def _is_given_up(state: State, step: Step) -> bool:
+    if step.action != "rollback" or step.instant in state.open or state.completed(step.instant) is not None:
+        return False
+    return step.instant in state.freed or _was_forgotten(state, step)
 
 
 def timeline_of(ledger: Ledger, name: Name) -> str | None:

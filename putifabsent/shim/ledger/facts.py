@@ -160,6 +160,10 @@ class State:
             or any(each.instant == instant for each in self.completions.values())
         )
 
+    def rollbacks_of(self, instant: str) -> dict[str, Opened]:
+        """Return its rollbacks that are open, whosever: one that crashed is gone on with by others."""
+        return {each: opened for each, opened in self.open.items() if opened.frees == instant}
+
     def is_over(self, instant: str) -> bool:
         """Whether nothing but the name is remembered, or not even that: nobody may begin it any more."""
         return (instant in self.past or instant <= self.horizon) and not self.knows(instant)

@@ -45,8 +45,9 @@ class Open(_OfInstant):
             return f"{self.instant} is open, and belongs to session {state.open[self.instant].session}"
         if state.completed(self.instant) is not None:
             return f"{self.instant} is completed"
-        if any(each.frees == self.instant for each in state.open.values()):
-            return f"{self.instant} is being rolled back"
+        for other, each in state.rollbacks_of(self.instant).items():
+            what = f"is being rolled back by {other}, which session {each.session} has begun"
+            return f"{self.instant} {what}: if nobody goes on with that, remove its requested name"
         if state.is_over(self.instant):
             return f"{self.instant} is over; no more is remembered of it (horizon {state.horizon or 'none'})"
         return None

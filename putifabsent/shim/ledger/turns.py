@@ -120,9 +120,8 @@ def _is_held_still(ledger: Ledger, creation: Creation, clock: Callable[[], float
     It costs less than a listing, and says no more than that the wait may go on: in a life that is over, or
     behind a checkpoint, the next record never comes. So listings follow as often as looks for a sign of life.
     """
-    held, watched = ledger.state.turn, ledger.watched
-    is_watched = watched is not None and watched.turn == ledger.state.turn_name
-    if held is None or watched is None or not is_watched or creation.token in ledger.state.tokens:
+    held, watched = ledger.state.turn, _watched(ledger)
+    if held is None or watched is None or creation.token in ledger.state.tokens:
         return False
     if _is_due(watched, held, (yield Now(clock))):
         return False
@@ -175,6 +174,12 @@ def _turn(
     return draft
 
 
+def _watched(ledger: Ledger) -> Watched | None:
+    """Return what was seen of the turn that is held; None: it has not been looked at."""
+    watched = ledger.watched
+    return watched if watched is not None and watched.turn == ledger.state.turn_name else None
+
+
 def _is_due(watched: Watched, held: Held, now: float) -> bool:
     return now - watched.looked > held.lease / _LOOKS_A_LEASE
 
@@ -185,7 +190,7 @@ def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Pr
     if held is None or turn is None:
         return True
     looked = yield Now(clock)
-    watched = ledger.watched if ledger.watched and ledger.watched.turn == turn else None
+    watched = _watched(ledger)
     is_over = watched is not None and looked - watched.since > held.lease
     if watched is not None and not is_over and not _is_due(watched, held, looked):
         return False

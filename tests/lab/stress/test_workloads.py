@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from itertools import count as counted
@@ -137,17 +138,23 @@ def start(journal: Journal, tmp_path: pathlib.Path) -> Callable[[str, FakePath],
     return lambda form, path: Run(form, path, journal, tmp_path)
 
 
+def tells(monkeypatch: pytest.MonkeyPatch, nanoseconds: Callable[[], int]) -> None:
+    """Replace the writers' clock by a fake; the journal's goes on."""
+    fake = SimpleNamespace(time_ns=nanoseconds, monotonic_ns=time.monotonic_ns)
+    monkeypatch.setattr("putifabsent.lab.stress.writers.time", fake)
+
+
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the writers' clock stand still: all of them take the same instant."""
-    monkeypatch.setattr("putifabsent.lab.stress.writers.time", SimpleNamespace(time_ns=lambda: NOW))
+    tells(monkeypatch, lambda: NOW)
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each look at the writers' clock give another second."""
     seconds = counted(NOW, 10**9)
-    monkeypatch.setattr("putifabsent.lab.stress.writers.time", SimpleNamespace(time_ns=lambda: next(seconds)))
+    tells(monkeypatch, lambda: next(seconds))
 
 
 each_format = pytest.mark.parametrize("form", WORKLOADS)
