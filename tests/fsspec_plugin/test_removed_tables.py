@@ -84,7 +84,7 @@ def test_of_very_many_tables_it_is_remembered_what_was_begun_in_them(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledgers, "_MOST_READ", 2)
-    fs, roots = memory.mount(writer_session="a"), tables_of(memory, 4)
+    fs, roots = memory.mount(writer_session="a", skip_instance_cache=True), tables_of(memory, 4)
     writers = [Writer(fs, root) for root in roots]
     for each in writers:
         each.begins(FIRST)
@@ -104,7 +104,7 @@ def test_of_a_table_in_use_it_is_remembered_however_many_others_come(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledgers, "MOST_KNOWN", 2)
-    fs, roots = memory.mount(writer_session="a"), tables_of(memory, 4)
+    fs, roots = memory.mount(writer_session="a", skip_instance_cache=True), tables_of(memory, 4)
     first, *others = (Writer(fs, root) for root in roots)
     first.begins(FIRST)
     for each in others:
