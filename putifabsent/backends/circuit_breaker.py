@@ -13,7 +13,7 @@ from putifabsent.backends.registries import Lock, Maybe, Refused, TryAgain
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -48,12 +48,6 @@ class RestingLock(Lock):
 
     async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         return await self._run_async(lambda: self._lock.acquire_async(key, owner, lease))
-
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        return self._run(lambda: self._lock.extend(key, owner, lease))
-
-    async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        return await self._run_async(lambda: self._lock.extend_async(key, owner, lease))
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """Ask, unless it rests: then the lease ends by itself."""

@@ -112,7 +112,6 @@ ClaimOutcome: TypeAlias = Claimed | NotAsExpected | TryAgain | Refused | Maybe
 ForgetOutcome: TypeAlias = Forgotten | NotAsExpected | TryAgain | Refused | Maybe
 PageOutcome: TypeAlias = ClaimPage | TryAgain | Refused
 AcquireOutcome: TypeAlias = Acquired | Held | TryAgain | Refused | Maybe
-ExtendOutcome: TypeAlias = Acquired | Held | Free | TryAgain | Refused | Maybe
 ReleaseOutcome: TypeAlias = Released | Held | Free | TryAgain | Refused | Maybe
 
 
@@ -246,10 +245,6 @@ class Lock(ABC):
         """
 
     @abstractmethod
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        """Have the owner's lock last for a new lease from now; another's, or none, is left as it is."""
-
-    @abstractmethod
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """End the owner's lock; another's is left as it is."""
 
@@ -266,7 +261,6 @@ class Lock(ABC):
         """
 
     acquire_async = twin(acquire)
-    extend_async = twin(extend)
     release_async = twin(release)
     check_async = twin(check)
 

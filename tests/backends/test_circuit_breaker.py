@@ -57,9 +57,6 @@ class Scripted(Lock):
     def acquire(self, key: str, owner: str, lease: float) -> Any:
         return self._answer()
 
-    def extend(self, key: str, owner: str, lease: float) -> Any:
-        return self._answer()
-
     def release(self, key: str, owner: str) -> Any:
         return self._answer()
 
@@ -88,20 +85,20 @@ class TestLost(InBothColours):
 
     def ask(self, lock: Lock, colour: Literal["sync", "async"], *words: str) -> list[Any]:
         asked = Registry(lock, colour)
-        every = {"acquire": ("k", "me", LEASE), "extend": ("k", "me", LEASE), "release": ("k", "me")}
+        every = {"acquire": ("k", "me", LEASE), "release": ("k", "me")}
         return [getattr(asked, word)(*every[word]) for word in words]
 
     @pytest.mark.parametrize("outcome", LOST, ids=ascii)
     def test_it_is_not_asked_again_until_its_rest_is_over(
         self, clock: Clock, colour: Literal["sync", "async"], outcome: Any
     ) -> None:
-        for first in ("acquire", "extend", "release"):
+        for first in ("acquire", "release"):
             lock, resting = self.resting(clock, outcome, Acquired())
             (told,) = self.ask(resting, colour, first)
             assert told == (Maybe(GONE) if outcome is GONE else outcome)
             clock.now += 0.9 * REST
-            meanwhile = self.ask(resting, colour, "acquire", "extend", "release")
-            assert meanwhile == [TryAgain(GONE)] * 3, "nothing was sent"
+            meanwhile = self.ask(resting, colour, "acquire", "release")
+            assert meanwhile == [TryAgain(GONE)] * 2, "nothing was sent"
             assert lock.asked == 1
             clock.now += 0.2 * REST
             assert self.ask(resting, colour, "acquire") == [Acquired()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
     from putifabsent.shim.requests import Protocol
 
 START = 1_800_000_000_000
@@ -127,9 +127,6 @@ class OneLock(Lock):
         if lost:
             return Maybe(LOST)
         return Acquired() if had is None else Held(had, lease)
-
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        raise NotImplementedError
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         lost, had = self._lost(), self.owner
