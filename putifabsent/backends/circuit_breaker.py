@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.backends.registries import Lock, Maybe, Refused, TryAgain
 
@@ -29,8 +29,6 @@ class RestingLock(Lock):
     its time-out, now and then, instead of every creation. The failure is warned of once, and once more only
     after it has answered.
     """
-
-    kind: ClassVar[str] = "resting"
 
     def __init__(self, lock: Lock, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = lock
@@ -62,9 +60,6 @@ class RestingLock(Lock):
     def check(self) -> None:
         """Ask whether it is there, and may be used, whether it rests or not."""
         self._lock.check()
-
-    async def check_async(self) -> None:
-        await self._lock.check_async()
 
     def _run(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
         if resting := self._resting():

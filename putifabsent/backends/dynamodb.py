@@ -113,8 +113,6 @@ def on_loop(
 class _InTable:
     """What is in one DynamoDB table."""
 
-    kind: ClassVar[str] = "dynamodb"
-
     def __init__(self, table: str, **where: Unpack[Where]) -> None:
         self._table = Table(table, **where)
 
@@ -129,6 +127,8 @@ class DynamoDBClaims(_InTable, Claims):
     Credentials come from AWS's own chain: its variables, its files, the machine's role. ``ConfigError``:
     there is no such profile, or no region is known.
     """
+
+    kind: ClassVar[str] = "dynamodb"
 
     def __init__(self, table: str, **where: Unpack[Where]) -> None:
         super().__init__(table, **where)
@@ -226,22 +226,16 @@ class DynamoDBClaims(_InTable, Claims):
             self.check()
         return str(self._known)
 
-    async def identity_async(self) -> str:
-        if self._known is None:
-            await self.check_async()
-        return str(self._known)
-
-    @on_loop
-    async def check_async(self) -> None:
+    async def _check_async(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the rights to use it."""
         self._known = await checked(self._table)
 
-    check = blocking_twin(check_async)
+    check = blocking_twin(_check_async)
 
     async def _init_async(self) -> bool:
         """``CreateTable``, and wait until it is active; then ask for all rights, those for upkeep, too."""
         made = await ready(self._table)
-        await self.check_async()
+        await self._check_async()
         await checked_for_upkeep(self._table)
         return made
 
@@ -338,13 +332,12 @@ class DynamoDBCounter(_InTable, Counter):
     def identity(self) -> str:
         return self._table.url
 
-    @on_loop
-    async def check_async(self) -> None:
+    async def _check_async(self) -> None:
         """Ask for the table, its keys, its time to live and its copies; then for the right to count."""
         await checked_for_counters(self._table)
         self._is_sound = True
 
-    check = blocking_twin(check_async)
+    check = blocking_twin(_check_async)
 
 
 # --- items: keys, attributes, conditions

@@ -197,7 +197,6 @@ class PostgresCounter(Counter):
     ``connect`` opens a connection that commits each request by itself; by default psycopg does.
     """
 
-    kind: ClassVar[str] = "postgresql"
     forgets: ClassVar[bool] = False
 
     def __init__(self, servers: Servers, connect: Callable[[], Any] | None = None) -> None:

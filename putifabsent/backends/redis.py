@@ -250,8 +250,6 @@ _CHECK_LEASE = 10.0
 class _InRedis:
     """What is in one Redis, or in what speaks its protocol."""
 
-    kind: ClassVar[str] = "redis"
-
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
         self._sender = PerProcess(lambda: sender_of(settings))

@@ -114,7 +114,6 @@ class Seen(NamedTuple):
 class ZooKeeperCounter(Counter):
     """Counters in one ZooKeeper ensemble; ``connect`` begins a session, by default kazoo's."""
 
-    kind: ClassVar[str] = "zookeeper"
     forgets: ClassVar[bool] = False
 
     def __init__(self, servers: Servers, connect: Callable[[], Any] | None = None) -> None:

@@ -292,12 +292,12 @@ class ClaimsTests(InBothColours):
 
     # --- the registry itself
 
-    def test_a_registry_that_is_ready_passes_its_own_check(self, ask: Registry, place: str) -> None:
-        known = ask.identity()
-        ask.check()
+    def test_a_registry_that_is_ready_passes_its_own_check(self, claims: Claims, place: str) -> None:
+        known = claims.identity()
+        claims.check()
         assert known
-        assert ask.identity() == known
-        assert all_pages(ask.sweep, place) == []
+        assert claims.identity() == known
+        assert all_pages(claims.sweep, place) == []
 
     def test_making_it_again_is_harmless(self, claims: Claims, place: str) -> None:
         claim = first_claim(place)
@@ -447,10 +447,10 @@ class LockTests(InBothColours):
         assert forked(partial(_locks_and_releases, ask, key)) == 0
         assert _locks_and_releases(ask, key)
 
-    def test_a_lock_that_can_be_used_passes_its_own_check(self, ask: Registry, lock: Lock) -> None:
+    def test_a_lock_that_can_be_used_passes_its_own_check(self, lock: Lock) -> None:
         """Twice: it leaves nothing behind that would hinder the next."""
-        ask.check()
-        ask.check()
+        lock.check()
+        lock.check()
         assert lock.identity()
 
 

@@ -41,8 +41,6 @@ class TestLikeAnyLock(LockTests):
 class Scripted(Lock):
     """Gives one outcome after another, and counts what it is asked."""
 
-    kind = "scripted"
-
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = list(outcomes)
         self.asked = 0
@@ -148,13 +146,11 @@ class TestLost(InBothColours):
         assert self.ask(resting, colour, "acquire") == [Acquired()]
         assert lock.asked == 2
 
-    def test_a_check_asks_whether_it_rests_or_not(
-        self, clock: Clock, colour: Literal["sync", "async"]
-    ) -> None:
+    def test_a_check_asks_whether_it_rests_or_not(self, clock: Clock) -> None:
         lock, resting = self.resting(clock, Refused(GONE), GONE)
-        self.ask(resting, colour, "acquire")
+        resting.acquire("k", "me", LEASE)
         with pytest.raises(ConnectionError):
-            Registry(resting, colour).check()
+            resting.check()
         assert lock.asked == 2
         assert resting.identity() == "scripted://here"
 

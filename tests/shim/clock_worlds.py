@@ -73,7 +73,6 @@ class Host:
 class Server(Counter):
     """A counter behind a network that loses answers, with a clock of its own."""
 
-    kind = "server"
     forgets = False
 
     def __init__(self, world: World, draw: Random | None = None, *, behind: int = 0) -> None:
@@ -106,8 +105,6 @@ class Server(Counter):
 
 class OneLock(Lock):
     """A lock that can be lost at any time, unnoticed, and whose answers can be."""
-
-    kind = "one"
 
     def __init__(self, draw: Random, *, loses: bool = True) -> None:
         self.draw = draw
