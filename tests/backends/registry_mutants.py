@@ -163,7 +163,7 @@ CLAIMS = (
     Mutant(
         "a listing ends with its first page",
         "dynamodb",
-        "stop_of(answer))",
+        'answer["Items"])), more)',
         "None)",
         "test_a_long_listing_has_several_pages",
     ),
