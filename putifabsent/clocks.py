@@ -122,7 +122,6 @@ class BucketCounter(Counter):
     Two requests a call, and two more after others have counted: create, list; list, get.
     """
 
-    kind: ClassVar[str] = "bucket"
     forgets: ClassVar[bool] = False
 
     def __init__(self, fs: GuardedFileSystem, folder: str) -> None:
@@ -278,7 +277,6 @@ class LocalCounter(Counter):
     is a time for one process alone, and no source of instants that shares them goes by it.
     """
 
-    kind: ClassVar[str] = "local"
     forgets: ClassVar[bool] = False
 
     def __init__(

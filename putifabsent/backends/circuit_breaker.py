@@ -6,14 +6,14 @@ import logging
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from putifabsent.backends.registries import Lock, Maybe, Refused, TryAgain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -29,8 +29,6 @@ class RestingLock(Lock):
     its time-out, now and then, instead of every creation. The failure is warned of once, and once more only
     after it has answered.
     """
-
-    kind: ClassVar[str] = "resting"
 
     def __init__(self, lock: Lock, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = lock
@@ -49,12 +47,6 @@ class RestingLock(Lock):
     async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         return await self._run_async(lambda: self._lock.acquire_async(key, owner, lease))
 
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        return self._run(lambda: self._lock.extend(key, owner, lease))
-
-    async def extend_async(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        return await self._run_async(lambda: self._lock.extend_async(key, owner, lease))
-
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """Ask, unless it rests: then the lease ends by itself."""
         return self._run(lambda: self._lock.release(key, owner))
@@ -68,9 +60,6 @@ class RestingLock(Lock):
     def check(self) -> None:
         """Ask whether it is there, and may be used, whether it rests or not."""
         self._lock.check()
-
-    async def check_async(self) -> None:
-        await self._lock.check_async()
 
     def _run(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
         if resting := self._resting():

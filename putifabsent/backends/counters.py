@@ -38,7 +38,6 @@ class Counter(ABC):
     Twins, threads and forks as for :class:`~putifabsent.backends.registries.Claims`.
     """
 
-    kind: ClassVar[str]  # what it is, for people: ``"dynamodb"``
     forgets: ClassVar[bool]
     """Whether numbers that were given can be given again to those who live: its server may lose what it has
     acknowledged. A floor that has passed them keeps them from coming again."""
@@ -81,7 +80,6 @@ class Counter(ABC):
         """Ask whether it is there, can be relied on, and may be used; raise as ``Claims.check`` does."""
 
     advance_async = twin(advance)
-    check_async = twin(check)
 
 
 def bad_step(name: str, floor: int, count: int) -> Refused | None:

@@ -26,7 +26,6 @@ from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
     Absent,
-    ConditionalCopy,
     Created,
     Deleted,
     Entry,
@@ -79,7 +78,7 @@ _ABSENT = {"ifGenerationMatch": "0"}
 _LISTED = "items(name,timeCreated,generation),nextPageToken"
 
 
-class GCSStore(Store, ConditionalCopy):
+class GCSStore(Store):
     """The store behind a ``gcsfs.GCSFileSystem``.
 
     No single request is waited for longer than ``deadline`` seconds, unless ``requests_timeout`` says so.
@@ -211,20 +210,6 @@ class GCSStore(Store, ConditionalCopy):
             is_replaced = pinned and isinstance(outcome, Exists)
             return Absent() if is_replaced else unconditional(outcome, name, error)
 
-    def copy(self, source: str, name: str, creation: Creation) -> base.CreateOutcome:
-        """Rewrite the source to the name with ``ifGenerationMatch=0``; only the last step makes anything."""
-        try:
-            params = self._params(creation)
-            query = {**params.copy_query, **_ABSENT}
-            while True:
-                answer = self._rewrite(source, name, query, json=params.resource)
-                token = answer.json().get("rewriteToken")
-                if not token:
-                    return _made(answer, "resource")
-                query["rewriteToken"] = token
-        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return outcome_of(error, name)
-
     def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         """Open a resumable session with ``ifGenerationMatch=0``, and send all chunks but the last."""
         return self._stage(name, body, creation, _ABSENT)
@@ -246,7 +231,20 @@ class GCSStore(Store, ConditionalCopy):
 
     def complete(self, staged: Staged) -> base.CompleteOutcome:
         """Send the last chunk of the session."""
-        return _finish(self._sender, staged.upload, staged.name)
+        upload: Upload = staged.upload
+        if upload.over:
+            return Gone()
+        outcome: base.CompleteOutcome
+        try:
+            answer = _publish(self._sender, upload)
+            outcome = Gone() if answer.status_code in _NO_SESSION else _made(answer)
+        except _SessionGoneError:
+            outcome = Gone()
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = outcome_of(error, staged.name)
+        # A session that has ended goes on giving its last answer, whatever becomes of the name.
+        upload.over = isinstance(outcome, (Created, Exists))
+        return outcome
 
     def discard(self, staged: Staged) -> None:
         """Remove the session."""
@@ -285,9 +283,9 @@ class GCSStore(Store, ConditionalCopy):
             self.discard(staged)
         return unconditional(outcome, name)
 
-    def _rewrite(self, source: str, name: str, query: dict[str, str], **resource: Any) -> requests.Response:
+    def _rewrite(self, source: str, name: str, query: dict[str, str]) -> requests.Response:
         url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
-        return self._sender.call("POST", url, query, **resource)
+        return self._sender.call("POST", url, query)
 
     def _missing(self, source: str, refused: Refused) -> Absent | TryAgain | Refused:
         """Say what a "404" to a copy means: it is the source that is not there, or a bucket."""
@@ -463,23 +461,6 @@ def _send_chunks(sender: Sender, session: str, body: Body, checksum: _Checksum) 
     last = body.read(start, body.size)
     checksum.update(last)
     return Upload(session, body.size, start, last, checksum.header())
-
-
-def _finish(sender: Sender, upload: Upload, name: str) -> base.CompleteOutcome:
-    """Send the last chunk, which makes the object; as for ``Store.complete``."""
-    if upload.over:
-        return Gone()
-    outcome: base.CompleteOutcome
-    try:
-        answer = _publish(sender, upload)
-        outcome = Gone() if answer.status_code in _NO_SESSION else _made(answer)
-    except _SessionGoneError:
-        outcome = Gone()
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        outcome = outcome_of(error, name)
-    # A session that has ended goes on giving its last answer, whatever becomes of the name.
-    upload.over = isinstance(outcome, (Created, Exists))
-    return outcome
 
 
 def _remove(sender: Sender, session: str) -> None:

@@ -40,7 +40,7 @@ from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
-from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, servers_of
+from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.url_parts import Servers
+    from putifabsent.backends.registry_urls import Servers
 
 _OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _PORT = 5432
@@ -197,7 +197,6 @@ class PostgresCounter(Counter):
     ``connect`` opens a connection that commits each request by itself; by default psycopg does.
     """
 
-    kind: ClassVar[str] = "postgresql"
     forgets: ClassVar[bool] = False
 
     def __init__(self, servers: Servers, connect: Callable[[], Any] | None = None) -> None:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
     from putifabsent.backends.registry_urls import RedisSettings
 
 _FORBIDDEN = (
@@ -240,7 +240,6 @@ local by = redis.call('GET', KEYS[1])
 if not by then return {{2}} end
 if by ~= ARGV[1] then {_HOLDER} end
 """
-_EXTEND = f"{_IF_MINE}redis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn {{0}}\n"
 _RELEASE = f"{_IF_MINE}redis.call('DEL', KEYS[1])\nreturn {{0}}\n"
 
 _DONE, _HELD, _FREE = range(3)
@@ -250,8 +249,6 @@ _CHECK_LEASE = 10.0
 
 class _InRedis:
     """What is in one Redis, or in what speaks its protocol."""
-
-    kind: ClassVar[str] = "redis"
 
     def __init__(self, settings: RedisSettings) -> None:
         self._shown = settings.shown
@@ -267,11 +264,6 @@ class RedisLock(_InRedis, Lock):
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
         outcome = self._run(_ACQUIRE, key, owner, _milliseconds(lease))
-        return Acquired() if outcome is _DONE else outcome
-
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        """Compare, and ``PEXPIRE``."""
-        outcome = self._run(_EXTEND, key, owner, _milliseconds(lease))
         return Acquired() if outcome is _DONE else outcome
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:

@@ -112,7 +112,6 @@ ClaimOutcome: TypeAlias = Claimed | NotAsExpected | TryAgain | Refused | Maybe
 ForgetOutcome: TypeAlias = Forgotten | NotAsExpected | TryAgain | Refused | Maybe
 PageOutcome: TypeAlias = ClaimPage | TryAgain | Refused
 AcquireOutcome: TypeAlias = Acquired | Held | TryAgain | Refused | Maybe
-ExtendOutcome: TypeAlias = Acquired | Held | Free | TryAgain | Refused | Maybe
 ReleaseOutcome: TypeAlias = Released | Held | Free | TryAgain | Refused | Maybe
 
 
@@ -122,8 +121,8 @@ class Claims(ABC):
     An *identity* is the store's canonical address and the name: ``s3://bucket/folder/name``. One registry
     serves many stores. What stands before the last ``/`` is its folder.
 
-    Every method has an asynchronous twin; the default one runs it in a thread. All must be safe for any
-    number of threads, on any loop, and after a fork.
+    What a request asks for has an asynchronous twin; the default one runs it in a thread. All must be safe
+    for any number of threads, on any loop, and after a fork.
     """
 
     kind: ClassVar[str]  # what it is, for people: ``"dynamodb"``
@@ -212,8 +211,6 @@ class Claims(ABC):
     forget_async = twin(forget)
     list_async = twin(list)  # noqa: A003 - the method, not the type
     sweep_async = twin(sweep)
-    identity_async = twin(identity)
-    check_async = twin(check)
 
 
 class Lock(ABC):
@@ -224,8 +221,6 @@ class Lock(ABC):
 
     Twins, threads and forks as for :class:`Claims`.
     """
-
-    kind: ClassVar[str]  # what it is, for people: ``"redis"``
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.identity()}>"
@@ -246,10 +241,6 @@ class Lock(ABC):
         """
 
     @abstractmethod
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        """Have the owner's lock last for a new lease from now; another's, or none, is left as it is."""
-
-    @abstractmethod
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """End the owner's lock; another's is left as it is."""
 
@@ -266,9 +257,7 @@ class Lock(ABC):
         """
 
     acquire_async = twin(acquire)
-    extend_async = twin(extend)
     release_async = twin(release)
-    check_async = twin(check)
 
 
 def bad_identity(

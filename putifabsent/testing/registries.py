@@ -292,12 +292,12 @@ class ClaimsTests(InBothColours):
 
     # --- the registry itself
 
-    def test_a_registry_that_is_ready_passes_its_own_check(self, ask: Registry, place: str) -> None:
-        known = ask.identity()
-        ask.check()
+    def test_a_registry_that_is_ready_passes_its_own_check(self, claims: Claims, place: str) -> None:
+        known = claims.identity()
+        claims.check()
         assert known
-        assert ask.identity() == known
-        assert all_pages(ask.sweep, place) == []
+        assert claims.identity() == known
+        assert all_pages(claims.sweep, place) == []
 
     def test_making_it_again_is_harmless(self, claims: Claims, place: str) -> None:
         claim = first_claim(place)
@@ -384,7 +384,7 @@ class LockTests(InBothColours):
     def test_a_held_lock_is_not_taken(self, ask: Registry, key: str) -> None:
         """The answer says who holds it, and for how long at most."""
         assert ask.acquire(key, "one", _LEASE) == Acquired()
-        assert 0 < _left(ask.acquire(key, "other", _LEASE), "one") <= _LEASE
+        assert _LEASE / 2 < _left(ask.acquire(key, "other", _LEASE), "one") <= _LEASE
 
     def test_a_holder_who_asks_again_finds_itself(self, ask: Registry, key: str) -> None:
         """So is a lost answer resolved; and the lease is not a new one."""
@@ -423,29 +423,11 @@ class LockTests(InBothColours):
         assert isinstance(ask.acquire(key, "third", _LEASE), Held)
 
     def test_a_lease_ends_by_itself(self, lock: Lock, key: str) -> None:
-        """And whoever overslept it can neither extend nor release what is another's now."""
+        """And whoever overslept it can't release what is another's now."""
         assert lock.acquire(key, "one", _SHORT) == Acquired()
         assert any(lock.acquire(key, "other", _LEASE) == Acquired() for _ in range(_QUESTIONS))
-        for outcome in (lock.extend(key, "one", _LEASE), lock.release(key, "one")):
-            _left(outcome, "other")
+        _left(lock.release(key, "one"), "other")
         assert lock.release(key, "other") == Released()
-
-    # --- keeping it
-
-    def test_a_holder_extends_its_lease(self, ask: Registry, key: str) -> None:
-        ask.acquire(key, "one", _LEASE)
-        assert ask.extend(key, "one", 10 * _LEASE) == Acquired()
-        assert _LEASE < _left(ask.acquire(key, "other", _LEASE), "one") <= 10 * _LEASE
-
-    def test_another_owner_cannot_extend_it(self, ask: Registry, key: str) -> None:
-        ask.acquire(key, "one", _LEASE)
-        _left(ask.extend(key, "other", 10 * _LEASE), "one")
-        assert ask.acquire(key, "third", _LEASE).remaining <= _LEASE
-
-    def test_a_free_lock_is_not_taken_by_extending_it(self, ask: Registry, key: str) -> None:
-        """Its owner has lost it, and must ask again."""
-        assert ask.extend(key, "one", _LEASE) == Free()
-        assert ask.acquire(key, "other", _LEASE) == Acquired()
 
     # --- racing, and other processes
 
@@ -465,10 +447,10 @@ class LockTests(InBothColours):
         assert forked(partial(_locks_and_releases, ask, key)) == 0
         assert _locks_and_releases(ask, key)
 
-    def test_a_lock_that_can_be_used_passes_its_own_check(self, ask: Registry, lock: Lock) -> None:
+    def test_a_lock_that_can_be_used_passes_its_own_check(self, lock: Lock) -> None:
         """Twice: it leaves nothing behind that would hinder the next."""
-        ask.check()
-        ask.check()
+        lock.check()
+        lock.check()
         assert lock.identity()
 
 
@@ -494,7 +476,6 @@ class LostLockTests:
         ask.acquire(key, "one", _LEASE)
         assert isinstance(ask.of(unheard).release(key, "one"), Maybe)
         assert isinstance(ask.acquire(key, "other", _LEASE), Held)
-        assert isinstance(ask.of(unanswered).extend(key, "one", _LEASE), Maybe)
         assert isinstance(ask.of(unanswered).release(key, "one"), Maybe)
         assert ask.acquire(key, "other", _LEASE) == Acquired()
 

@@ -273,7 +273,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 OF_A_LOCK: dict[str, tuple[Any, ...]] = {
     "acquire": ("key", "owner", 1.0),
-    "extend": ("key", "owner", 1.0),
     "release": ("key", "owner"),
 }
 

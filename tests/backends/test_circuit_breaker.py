@@ -41,8 +41,6 @@ class TestLikeAnyLock(LockTests):
 class Scripted(Lock):
     """Gives one outcome after another, and counts what it is asked."""
 
-    kind = "scripted"
-
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = list(outcomes)
         self.asked = 0
@@ -55,9 +53,6 @@ class Scripted(Lock):
         return outcome
 
     def acquire(self, key: str, owner: str, lease: float) -> Any:
-        return self._answer()
-
-    def extend(self, key: str, owner: str, lease: float) -> Any:
         return self._answer()
 
     def release(self, key: str, owner: str) -> Any:
@@ -88,20 +83,20 @@ class TestLost(InBothColours):
 
     def ask(self, lock: Lock, colour: Literal["sync", "async"], *words: str) -> list[Any]:
         asked = Registry(lock, colour)
-        every = {"acquire": ("k", "me", LEASE), "extend": ("k", "me", LEASE), "release": ("k", "me")}
+        every = {"acquire": ("k", "me", LEASE), "release": ("k", "me")}
         return [getattr(asked, word)(*every[word]) for word in words]
 
     @pytest.mark.parametrize("outcome", LOST, ids=ascii)
     def test_it_is_not_asked_again_until_its_rest_is_over(
         self, clock: Clock, colour: Literal["sync", "async"], outcome: Any
     ) -> None:
-        for first in ("acquire", "extend", "release"):
+        for first in ("acquire", "release"):
             lock, resting = self.resting(clock, outcome, Acquired())
             (told,) = self.ask(resting, colour, first)
             assert told == (Maybe(GONE) if outcome is GONE else outcome)
             clock.now += 0.9 * REST
-            meanwhile = self.ask(resting, colour, "acquire", "extend", "release")
-            assert meanwhile == [TryAgain(GONE)] * 3, "nothing was sent"
+            meanwhile = self.ask(resting, colour, "acquire", "release")
+            assert meanwhile == [TryAgain(GONE)] * 2, "nothing was sent"
             assert lock.asked == 1
             clock.now += 0.2 * REST
             assert self.ask(resting, colour, "acquire") == [Acquired()]
@@ -151,13 +146,11 @@ class TestLost(InBothColours):
         assert self.ask(resting, colour, "acquire") == [Acquired()]
         assert lock.asked == 2
 
-    def test_a_check_asks_whether_it_rests_or_not(
-        self, clock: Clock, colour: Literal["sync", "async"]
-    ) -> None:
+    def test_a_check_asks_whether_it_rests_or_not(self, clock: Clock) -> None:
         lock, resting = self.resting(clock, Refused(GONE), GONE)
-        self.ask(resting, colour, "acquire")
+        resting.acquire("k", "me", LEASE)
         with pytest.raises(ConnectionError):
-            Registry(resting, colour).check()
+            resting.check()
         assert lock.asked == 2
         assert resting.identity() == "scripted://here"
 

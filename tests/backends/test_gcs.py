@@ -30,7 +30,6 @@ from putifabsent.backends.gcs_client import outcome_of
 from putifabsent.shim.requests import Delete, Get, Head, List, Put, Walk
 from putifabsent.testing import (
     Ask,
-    ConditionalCopyTests,
     LostAnswerTests,
     PublishTests,
     StoreTests,
@@ -72,7 +71,7 @@ def through(proxy: FaultProxy, stub: FaultStub) -> GCSStore:
     return store
 
 
-class TestGCSStore(ConditionalCopyTests, LostAnswerTests, PublishTests, StoreTests):
+class TestGCSStore(LostAnswerTests, PublishTests, StoreTests):
     large: ClassVar[int] = 3 * CHUNK + 1
     several_pages: ClassVar[int] = PAGE + 1
     deletions: ClassVar[int] = 24

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -205,19 +204,3 @@ def test_a_copy_whose_source_goes_meanwhile_leaves_no_session(stub: FaultStub, s
     outcome = store.stage_copy("bucket/t/source", 2 * CHUNK, str(source.generation), NAME, creation_of(NAME))
     assert outcome == Absent()
     assert stub.uploads == {}
-
-
-def test_a_copy_in_several_steps_is_one_creation() -> None:
-    step = {"done": False, "rewriteToken": "further"}
-    last = {"done": True, "resource": {"generation": "9"}}
-    with Scripted(*(Reply(200, body=json.dumps(told).encode()) for told in (step, last))) as server:
-        creation = creation_of(NAME, acl="private")
-        assert store_at(server.url).copy("bucket/a b", NAME, creation) == Created("9")
-    first, second = server.asked
-    assert first.path.startswith("/storage/v1/b/bucket/o/a%20b/rewriteTo/b/bucket/o/t%2Fname?")
-    assert "rewriteToken" not in first.path
-    assert "rewriteToken=further" in second.path
-    for asked in (first, second):
-        assert "ifGenerationMatch=0" in asked.path
-        assert "destinationPredefinedAcl=private" in asked.path
-        assert json.loads(asked.body)["metadata"]["putifabsenttoken"] == creation.token

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY = "s3://bucket/table/snapshot/snapshot-1"
 # As the documentation has them.
-RIGHTS = ("resetkeys", "~putifabsent:lock:*", "-@all", "+eval", "+set", "+get", "+del", "+pttl", "+pexpire")
+RIGHTS = ("resetkeys", "~putifabsent:lock:*", "-@all", "+eval", "+set", "+get", "+del", "+pttl")
 CLUSTER_RIGHTS = ("+cluster|slots", "+command", "+asking")
 
 
@@ -150,12 +150,11 @@ def test_each_call_is_one_command_whatever_becomes_of_it(
 ) -> None:
     """None of the client's layers sends again; and the next call is on a connection of its own."""
     lock = open_lock(f"redis://{proxy.address}")
-    proxy.script("EVAL", *[trouble] * 4)
+    proxy.script("EVAL", *[trouble] * 3)
     assert isinstance(lock.acquire(key, "one", 60), Maybe)
-    assert isinstance(lock.extend(key, "one", 60), Maybe)
     assert isinstance(lock.release(key, "one"), Maybe)
     assert isinstance(asyncio.run(lock.acquire_async(key, "one", 60)), Maybe)
-    assert len(proxy.sent("EVAL")) == 4
+    assert len(proxy.sent("EVAL")) == 3
     applied = trouble is LOST_ANSWER
     assert isinstance(open_lock(valkey.endpoint).release(key, "one"), Released if applied else Free)
 
@@ -164,10 +163,9 @@ def test_each_call_that_is_answered_is_one_command(proxy: FaultProxy, key: str) 
     lock = open_lock(f"redis://{proxy.address}")
     lock.acquire(key, "one", 60)
     lock.acquire(key, "other", 60)
-    lock.extend(key, "one", 60)
     lock.release(key, "other")
     lock.release(key, "one")
-    assert len(proxy.sent("EVAL")) == 5
+    assert len(proxy.sent("EVAL")) == 4
     assert set(proxy.sent()) <= {"EVAL", "CLIENT", "SELECT"}
 
 
@@ -202,12 +200,11 @@ FORBIDDEN = (
 @pytest.mark.parametrize("error", PASSING, ids=lambda one: one.split()[0])
 def test_what_passes_has_changed_nothing(proxy: FaultProxy, key: str, error: str) -> None:
     lock = open_lock(f"redis://{proxy.address}")
-    proxy.script("EVAL", *[answers(error)] * 3)
+    proxy.script("EVAL", *[answers(error)] * 2)
     assert isinstance(lock.acquire(key, "one", 60), TryAgain)
-    assert isinstance(lock.extend(key, "one", 60), TryAgain)
     assert isinstance(lock.release(key, "one"), TryAgain)
     assert lock.acquire(key, "one", 60) == Acquired()
-    assert len(proxy.sent("EVAL")) == 4
+    assert len(proxy.sent("EVAL")) == 3
 
 
 @pytest.mark.parametrize("error", FORBIDDEN, ids=lambda one: one.split()[0])
@@ -329,22 +326,10 @@ def test_its_keys_are_its_own(valkey: Valkey, key: str) -> None:
 
 
 def test_the_rights_that_the_documentation_names_are_enough(valkey: Valkey, key: str) -> None:
-    rights = (
-        "resetkeys",
-        "~putifabsent:lock:*",
-        "-@all",
-        "+eval",
-        "+set",
-        "+get",
-        "+del",
-        "+pttl",
-        "+pexpire",
-    )
-    assert valkey.tell("ACL", "SETUSER", "locker", "on", ">pass", *rights) == b"+OK\r\n"
+    assert valkey.tell("ACL", "SETUSER", "locker", "on", ">pass", *RIGHTS) == b"+OK\r\n"
     lock = open_lock(f"redis://locker:pass@{valkey.address}")
     assert lock.acquire(key, "one", 60) == Acquired()
     assert isinstance(lock.acquire(key, "other", 60), Held)
-    assert lock.extend(key, "one", 60) == Acquired()
     assert lock.release(key, "one") == Released()
     lock.check()
 

@@ -220,7 +220,7 @@ class FakeLock(Lock):
     """Locks in this process, whose leases never end."""
 
     kind: ClassVar[str] = "redis"
-    calls: ClassVar[tuple[str, ...]] = ("acquire", "extend", "release")
+    calls: ClassVar[tuple[str, ...]] = ("acquire", "release")
 
     def __init__(self) -> None:
         self.held: dict[str, str] = {}
@@ -230,11 +230,6 @@ class FakeLock(Lock):
             return Held(self.held[key], lease)
         self.held[key] = owner
         return Acquired()
-
-    def extend(self, key: str, owner: str, lease: float) -> Any:
-        if self.held.get(key) == owner:
-            return Acquired()
-        return Held(self.held[key], lease) if key in self.held else Free()
 
     def release(self, key: str, owner: str) -> Any:
         if self.held.get(key, owner) != owner:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.registries import AcquireOutcome, ExtendOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
     from putifabsent.shim.requests import Protocol
 
 START = 1_800_000_000_000
@@ -73,7 +73,6 @@ class Host:
 class Server(Counter):
     """A counter behind a network that loses answers, with a clock of its own."""
 
-    kind = "server"
     forgets = False
 
     def __init__(self, world: World, draw: Random | None = None, *, behind: int = 0) -> None:
@@ -107,8 +106,6 @@ class Server(Counter):
 class OneLock(Lock):
     """A lock that can be lost at any time, unnoticed, and whose answers can be."""
 
-    kind = "one"
-
     def __init__(self, draw: Random, *, loses: bool = True) -> None:
         self.draw = draw
         self.loses = loses
@@ -127,9 +124,6 @@ class OneLock(Lock):
         if lost:
             return Maybe(LOST)
         return Acquired() if had is None else Held(had, lease)
-
-    def extend(self, key: str, owner: str, lease: float) -> ExtendOutcome:
-        raise NotImplementedError
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         lost, had = self._lost(), self.owner
