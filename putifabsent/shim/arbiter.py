@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from putifabsent.backends.base import Absent, Created, Creation, Entry, Holder, Listed
-from putifabsent.shim import ballot, claims, locked, state_keys
+from putifabsent.shim import ballot, claims, state_keys
 from putifabsent.shim.ballot_state import LONGEST_KEY, Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.leftovers import Leftover, in_ballots, in_claims, mend_ballots, mend_claims
 from putifabsent.shim.reading import Located, read
@@ -205,7 +205,7 @@ class Balloting(Arbiter):
 
 @dataclass(frozen=True, slots=True)
 class Locking(Balloting):
-    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`."""
+    """The bucket decides, and a lock says who goes first."""
 
     lock: Lock
     place: str  # the store's canonical address, up to where its names begin
@@ -217,7 +217,7 @@ class Locking(Balloting):
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         _refuse_larger(name, body, self.largest_publish)
-        return locked.create(name, body, creation, lock=self.lock, place=self.place)
+        return ballot.create_in_turn(name, body, creation, lock=self.lock, place=self.place)
 
 
 @dataclass(frozen=True, slots=True)

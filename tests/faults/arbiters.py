@@ -19,7 +19,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.circuit_breaker import RestingLock
 from putifabsent.backends.registry_urls import open_claims, open_lock
 from putifabsent.fsspec_plugin.stores import store_of
-from putifabsent.shim import ballot, claims, locked
+from putifabsent.shim import ballot, claims
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
@@ -61,7 +61,7 @@ class Arbiter:
 
     kind: Literal["ballot", "redis", "dynamodb"]
     url: str = ""
-    lease: float = locked.LEASE
+    lease: float = ballot.LEASE
 
     def create(self, name: str, token: str, data: bytes) -> Protocol[Any]:
         body, what, creation = InMemory(data), ordinary(name), creation_of(name, token)
@@ -69,7 +69,7 @@ class Arbiter:
             return ballot.create(what, body, creation)
         if self.kind == "redis":
             lock = lock_at(self.url)
-            return locked.create(what, body, creation, lock=lock, place=PLACE, lease=self.lease)
+            return ballot.create_in_turn(what, body, creation, lock=lock, place=PLACE, lease=self.lease)
         return claims.create(what, body, creation, **self._registry())
 
     def delete(self, name: str) -> Protocol[bool]:
