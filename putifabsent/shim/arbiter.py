@@ -151,6 +151,7 @@ class Arbiter(ABC):
 class Balloting(Arbiter):
     """The bucket alone decides: :mod:`putifabsent.shim.ballot`."""
 
+    kind = "ballot"
     keys: ClassVar[str] = "ballot"
     largest_publish: int  # more bytes than this the store can't copy
 
@@ -162,10 +163,6 @@ class Balloting(Arbiter):
     leftovers = staticmethod(in_ballots)
     mend = staticmethod(mend_ballots)
     folder = staticmethod(folder_of)
-
-    @property
-    def kind(self) -> str:
-        return "ballot"
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         _refuse_larger(name, body, self.largest_publish)
@@ -207,13 +204,9 @@ class Balloting(Arbiter):
 class Locking(Balloting):
     """The bucket decides, and a lock says who goes first."""
 
+    kind = "redis"  # as the contract says, whichever server it is
     lock: Lock
     place: str  # the store's canonical address, up to where its names begin
-
-    @property
-    def kind(self) -> str:
-        """As the contract says, whichever server it is."""
-        return "redis"
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         _refuse_larger(name, body, self.largest_publish)

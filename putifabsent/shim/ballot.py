@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
@@ -234,7 +235,13 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
             continue
         if voter.is_mine(value):
             yield from voter.publish(incarnation, value)
-            yield from _stand(voter, Prepare(incarnation, 0, value))
+            mine = Prepare(incarnation, 0, value)
+            yield from check_number(
+                voter.what,
+                voter.creation.token,
+                put_at=partial(_made, voter, mine),
+                withdraw=partial(_free, voter, mine),
+            )
             return Created(again=value != prepare.voter)
         yield from _withdraw(voter)
         if incarnation in voter.committed:
@@ -332,15 +339,6 @@ def _void(voter: Voter) -> Protocol[Scene]:
 def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:
     yield from voter.put(End(incarnation, value))
     return (yield from voter.scene())
-
-
-def _stand(voter: Voter, prepare: Prepare) -> Protocol[None]:
-    yield from check_number(
-        voter.what,
-        voter.creation.token,
-        put_at=lambda: _made(voter, prepare),
-        withdraw=lambda: _free(voter, prepare),
-    )
 
 
 def _made(voter: Voter, prepare: Prepare) -> Protocol[datetime | None]:

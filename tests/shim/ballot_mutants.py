@@ -112,8 +112,8 @@ MUTANTS = (
         "acknowledged before it is published",
         "ballot",
         """            yield from voter.publish(incarnation, value)
-            yield from _stand""",
-        """            yield from _stand""",
+            mine = Prepare""",
+        """            mine = Prepare""",
         TWO,
     ),
     Mutant(
