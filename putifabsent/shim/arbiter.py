@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from putifabsent.backends.base import Absent, Created, Creation, Entry, Holder, Listed
-from putifabsent.shim import ballot, claims, state_keys
+from putifabsent.shim import ballot, state_keys
+from putifabsent.shim import claims as claimed
 from putifabsent.shim.ballot_state import LONGEST_KEY, Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.leftovers import Leftover, in_ballots, in_claims, mend_ballots, mend_claims
 from putifabsent.shim.reading import Located, read
@@ -219,9 +220,15 @@ class Claiming(Arbiter):
 
     keys: ClassVar[str] = "claims"
     claims: Claims
-    place: str  # the store's canonical address, up to where its names begin
+    place: str  # the store's canonical address, up to where its names begin: one registry serves many
     largest_publish: int  # more bytes than this the store can't copy
 
+    find = claimed.find
+    resolve = claimed.resolve
+    delete = claimed.delete
+    forget = claimed.forget
+    leftovers = in_claims
+    mend = mend_claims
     folder = staticmethod(state_keys.folder_of)
 
     @property
@@ -230,23 +237,7 @@ class Claiming(Arbiter):
 
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         _refuse_larger(name, body, self.largest_publish)
-        return claims.create(name, body, creation, claims=self.claims, place=self.place)
-
-    def find(
-        self, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
-    ) -> Protocol[Located | Absent]:
-        """As the contract says. The registry tells it anyway."""
-        del is_decided
-        return claims.find(name, creation, claims=self.claims, place=self.place, helps=helps)
-
-    def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        return claims.resolve(name, creation, claims=self.claims, place=self.place)
-
-    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        return claims.delete(name, creation, claims=self.claims, place=self.place, last=last)
-
-    def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        return claims.forget(name, creation, claims=self.claims, place=self.place)
+        return claimed.create(self, name, body, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
         request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
@@ -265,12 +256,6 @@ class Claiming(Arbiter):
                 for rank, each in enumerate(classify(identity.removeprefix(self.place)).all_names):
                     seen.append(Sighting(each, claim.key if rank == lives else None))
         return seen
-
-    def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        return in_claims(name, creation, claims=self.claims, place=self.place)
-
-    def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        return mend_claims(name, creation, claims=self.claims, place=self.place, free_lost=free_lost)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
         entries = yield from _all(SweepClaims(self.claims, f"{self.place}{place}"))

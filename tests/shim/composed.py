@@ -430,14 +430,14 @@ class Mutant(Change):
         by_claims = self.modules(shim, ("state_keys", "claimant", "claims"))
         above = self.modules(shim, ("leftovers", "arbiter"))
         for module in above.values():
-            vars(module).update(ballot=by_ballot["ballot"], claims=by_claims["claims"])
-        claiming = ("in_claims", "mend_claims")
-        vars(above["arbiter"]).update({each: getattr(above["leftovers"], each) for each in claiming})
-        balloting = above["arbiter"].Balloting
+            vars(module).update(ballot=by_ballot["ballot"], claimed=by_claims["claims"])
+        balloting, claiming = above["arbiter"].Balloting, above["arbiter"].Claiming
         for name in ("find", "resolve", "delete", "forget"):
             setattr(balloting, name, staticmethod(getattr(by_ballot["ballot"], name)))
+            setattr(claiming, name, getattr(by_claims["claims"], name))
         balloting.leftovers = staticmethod(above["leftovers"].in_ballots)
         balloting.mend = staticmethod(above["leftovers"].mend_ballots)
+        claiming.leftovers, claiming.mend = above["leftovers"].in_claims, above["leftovers"].mend_claims
         of_ledger = self.modules(shim, (*(f"ledger/{each}" for each in LEDGER), "formats/hudi_ledger"))
         named = {name.rpartition("/")[2]: module for name, module in of_ledger.items()}
         return _Family(family(named), above["arbiter"])
