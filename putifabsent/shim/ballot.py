@@ -111,7 +111,7 @@ def find(
             if rank_of(value) != name.rank:
                 return Absent()  # the identity is there, under another of its names
             prepare = Prepare(scene.incarnation, 0, value)
-            return Located(Holder(creation_of(value), None, scene.made.get(prepare)), voter.path(prepare))
+            return Located(Holder(creation_of(value), None, scene.prepares.get(prepare)), voter.path(prepare))
         seen = yield from look(name.path, name.path, creation.token, "its ballots say nothing of it")
         if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
             return Absent()

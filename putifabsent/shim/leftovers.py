@@ -105,7 +105,7 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         found.append((voter.name, What.UNDECIDED, voter.folder, 1))
     elif value is not None:
         path, prepare = voter.name_of(value), Prepare(living, 0, value)
-        seen, has_bytes = looks[path], prepare in scene.made
+        seen, has_bytes = looks[path], prepare in scene.prepares
         is_it, hides = is_copy(seen, living, value), path in there and path not in ended
         what = _shown(is_it=is_it, hides=hides, has_bytes=has_bytes, guarded=name.guarded)
         if what is not None:
@@ -159,7 +159,7 @@ def mend_ballots(name: Name, creation: Creation, *, free_lost: bool) -> Protocol
     scene = yield from voter.scene()
     value = scene.decided(scene.incarnation) or scene.bare(scene.incarnation)
     if value is not None and not is_void(value):
-        if What.LOST in whats and free_lost and Prepare(scene.incarnation, 0, value) not in scene.made:
+        if What.LOST in whats and free_lost and Prepare(scene.incarnation, 0, value) not in scene.prepares:
             # Says the same of this incarnation, whatever has become of it meanwhile.
             yield from voter.put(End(scene.incarnation, value))
         if What.UNBACKED in whats:

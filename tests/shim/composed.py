@@ -116,8 +116,7 @@ def decided(things: dict[str, Any], name: Name) -> Thing | None:
         if path.startswith(f"{folder}/"):
             key = parsed(path)
             if isinstance(key, Prepare):
-                scene.prepares.append(key)
-                scene.made[key] = _SOME_TIME
+                scene.prepares[key] = _SOME_TIME
             elif isinstance(key, Accept):
                 scene.accepts.append(key)
             elif key is not None:
