@@ -47,6 +47,7 @@ class Sighting(NamedTuple):
 class Arbiter(ABC):
     """Decides who creates a name, where the store can't."""
 
+    largest_publish: int  # more bytes than this the store can't copy
     keys: ClassVar[str]  # what its folder in a table's state is called
     # What a probe must find of the store: operations, by their names.
     needs: ClassVar[tuple[str, ...]] = ("list", "publish")
@@ -56,9 +57,15 @@ class Arbiter(ABC):
     def kind(self) -> str:
         """What it is called where it is counted: ``ballot``, ``redis``, ``dynamodb``."""
 
-    @abstractmethod
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """Bring ``name`` into being; as :func:`putifabsent.shim.create.create`."""
+        if body.size > self.largest_publish:
+            reason = f"the store copies no more than {self.largest_publish} bytes, and these are {body.size}"
+            raise OSError(errno.EFBIG, reason, name.path)
+        return self._create(name, body, creation)
+
+    @abstractmethod
+    def _create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]: ...
 
     @abstractmethod
     def find(
@@ -154,8 +161,9 @@ class Balloting(Arbiter):
 
     kind = "ballot"
     keys: ClassVar[str] = "ballot"
-    largest_publish: int  # more bytes than this the store can't copy
+    largest_publish: int
 
+    _create = staticmethod(ballot.create)
     # Where one listing is enough, it does not look at the bytes.
     find = staticmethod(ballot.find)
     resolve = staticmethod(ballot.resolve)
@@ -164,10 +172,6 @@ class Balloting(Arbiter):
     leftovers = staticmethod(in_ballots)
     mend = staticmethod(mend_ballots)
     folder = staticmethod(folder_of)
-
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        _refuse_larger(name, body, self.largest_publish)
-        return ballot.create(name, body, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
         listed: Listed = yield from read(List(folder_of(name)))
@@ -209,8 +213,7 @@ class Locking(Balloting):
     lock: Lock
     place: str  # the store's canonical address, up to where its names begin
 
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        _refuse_larger(name, body, self.largest_publish)
+    def _create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         return ballot.create_in_turn(name, body, creation, lock=self.lock, place=self.place)
 
 
@@ -221,8 +224,9 @@ class Claiming(Arbiter):
     keys: ClassVar[str] = "claims"
     claims: Claims
     place: str  # the store's canonical address, up to where its names begin: one registry serves many
-    largest_publish: int  # more bytes than this the store can't copy
+    largest_publish: int
 
+    _create = claimed.create
     find = claimed.find
     resolve = claimed.resolve
     delete = claimed.delete
@@ -234,10 +238,6 @@ class Claiming(Arbiter):
     @property
     def kind(self) -> str:
         return self.claims.kind
-
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        _refuse_larger(name, body, self.largest_publish)
-        return claimed.create(self, name, body, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
         request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
@@ -282,9 +282,3 @@ def _all(request: ListClaims | SweepClaims) -> Protocol[list[ClaimEntry]]:
         if page.more is None:
             return entries
         request = request._replace(start=page.more)
-
-
-def _refuse_larger(name: Name, body: Body, largest_publish: int) -> None:
-    if body.size > largest_publish:
-        reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
-        raise OSError(errno.EFBIG, reason, name.path)

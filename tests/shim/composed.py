@@ -428,9 +428,10 @@ class Mutant(Change):
         by_ballot = self.modules(shim, ("ballot_state", "proposer", "ballot"))
         by_claims = self.modules(shim, ("state_keys", "claimant", "claims"))
         above = self.modules(shim, ("leftovers", "arbiter"))
-        for module in above.values():
-            vars(module).update(ballot=by_ballot["ballot"], claimed=by_claims["claims"])
+        vars(above["leftovers"])["ballot"] = by_ballot["ballot"]
         balloting, claiming = above["arbiter"].Balloting, above["arbiter"].Claiming
+        balloting._create = staticmethod(by_ballot["ballot"].create)
+        claiming._create = by_claims["claims"].create
         for name in ("find", "resolve", "delete", "forget"):
             setattr(balloting, name, staticmethod(getattr(by_ballot["ballot"], name)))
             setattr(claiming, name, getattr(by_claims["claims"], name))
