@@ -289,9 +289,6 @@ class LocalCounter(Counter):
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of process {self._pid}>"
-
     def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """Count, and look at both clocks."""
         if refused := bad_step(name, floor, count):
@@ -309,10 +306,6 @@ class LocalCounter(Counter):
             steady = self._steady()
             self._distance = max(self._distance, wall - steady)
             return Advanced(last, (steady + self._distance) // _NANOSECONDS)
-
-    async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
-        """:meth:`advance`, which waits for nobody."""
-        return self.advance(name, floor, count)
 
     def identity(self) -> str:
         """Return which process it counts for."""

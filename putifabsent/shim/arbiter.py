@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from putifabsent.backends.base import Absent, Created, Creation, Entry, Holder, Listed
-from putifabsent.shim import ballot, claims, locked, state_keys
+from putifabsent.shim import ballot, state_keys
+from putifabsent.shim import claims as claimed
 from putifabsent.shim.ballot_state import LONGEST_KEY, Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.leftovers import Leftover, in_ballots, in_claims, mend_ballots, mend_claims
 from putifabsent.shim.reading import Located, read
@@ -46,6 +47,7 @@ class Sighting(NamedTuple):
 class Arbiter(ABC):
     """Decides who creates a name, where the store can't."""
 
+    largest_publish: int  # more bytes than this the store can't copy
     keys: ClassVar[str]  # what its folder in a table's state is called
     # What a probe must find of the store: operations, by their names.
     needs: ClassVar[tuple[str, ...]] = ("list", "publish")
@@ -55,9 +57,15 @@ class Arbiter(ABC):
     def kind(self) -> str:
         """What it is called where it is counted: ``ballot``, ``redis``, ``dynamodb``."""
 
-    @abstractmethod
     def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         """Bring ``name`` into being; as :func:`putifabsent.shim.create.create`."""
+        if body.size > self.largest_publish:
+            reason = f"the store copies no more than {self.largest_publish} bytes, and these are {body.size}"
+            raise OSError(errno.EFBIG, reason, name.path)
+        return self._create(name, body, creation)
+
+    @abstractmethod
+    def _create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]: ...
 
     @abstractmethod
     def find(
@@ -151,9 +159,11 @@ class Arbiter(ABC):
 class Balloting(Arbiter):
     """The bucket alone decides: :mod:`putifabsent.shim.ballot`."""
 
+    kind = "ballot"
     keys: ClassVar[str] = "ballot"
-    largest_publish: int  # more bytes than this the store can't copy
+    largest_publish: int
 
+    _create = staticmethod(ballot.create)
     # Where one listing is enough, it does not look at the bytes.
     find = staticmethod(ballot.find)
     resolve = staticmethod(ballot.resolve)
@@ -162,14 +172,6 @@ class Balloting(Arbiter):
     leftovers = staticmethod(in_ballots)
     mend = staticmethod(mend_ballots)
     folder = staticmethod(folder_of)
-
-    @property
-    def kind(self) -> str:
-        return "ballot"
-
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        _refuse_larger(name, body, self.largest_publish)
-        return ballot.create(name, body, creation)
 
     def knows(self, name: Name) -> Protocol[bool]:
         listed: Listed = yield from read(List(folder_of(name)))
@@ -205,19 +207,14 @@ class Balloting(Arbiter):
 
 @dataclass(frozen=True, slots=True)
 class Locking(Balloting):
-    """The bucket decides, and a lock says who goes first: :mod:`putifabsent.shim.locked`."""
+    """The bucket decides, and a lock says who goes first."""
 
+    kind = "redis"  # as the contract says, whichever server it is
     lock: Lock
     place: str  # the store's canonical address, up to where its names begin
 
-    @property
-    def kind(self) -> str:
-        """As the contract says, whichever server it is."""
-        return "redis"
-
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        _refuse_larger(name, body, self.largest_publish)
-        return locked.create(name, body, creation, lock=self.lock, place=self.place)
+    def _create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
+        return ballot.create_in_turn(name, body, creation, lock=self.lock, place=self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,34 +223,21 @@ class Claiming(Arbiter):
 
     keys: ClassVar[str] = "claims"
     claims: Claims
-    place: str  # the store's canonical address, up to where its names begin
-    largest_publish: int  # more bytes than this the store can't copy
+    place: str  # the store's canonical address, up to where its names begin: one registry serves many
+    largest_publish: int
 
+    _create = claimed.create
+    find = claimed.find
+    resolve = claimed.resolve
+    delete = claimed.delete
+    forget = claimed.forget
+    leftovers = in_claims
+    mend = mend_claims
     folder = staticmethod(state_keys.folder_of)
 
     @property
     def kind(self) -> str:
         return self.claims.kind
-
-    def create(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
-        _refuse_larger(name, body, self.largest_publish)
-        return claims.create(name, body, creation, claims=self.claims, place=self.place)
-
-    def find(
-        self, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
-    ) -> Protocol[Located | Absent]:
-        """As the contract says. The registry tells it anyway."""
-        del is_decided
-        return claims.find(name, creation, claims=self.claims, place=self.place, helps=helps)
-
-    def resolve(self, name: Name, creation: Creation) -> Protocol[Holder | None]:
-        return claims.resolve(name, creation, claims=self.claims, place=self.place)
-
-    def delete(self, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
-        return claims.delete(name, creation, claims=self.claims, place=self.place, last=last)
-
-    def forget(self, name: Name, creation: Creation) -> Protocol[None]:
-        return claims.forget(name, creation, claims=self.claims, place=self.place)
 
     def knows(self, name: Name) -> Protocol[bool]:
         request = ReadClaim(self.claims, state_keys.identity_of(name, self.place))
@@ -272,12 +256,6 @@ class Claiming(Arbiter):
                 for rank, each in enumerate(classify(identity.removeprefix(self.place)).all_names):
                     seen.append(Sighting(each, claim.key if rank == lives else None))
         return seen
-
-    def leftovers(self, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
-        return in_claims(name, creation, claims=self.claims, place=self.place)
-
-    def mend(self, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
-        return mend_claims(name, creation, claims=self.claims, place=self.place, free_lost=free_lost)
 
     def remembered(self, place: str) -> Protocol[dict[str, Claim]]:
         entries = yield from _all(SweepClaims(self.claims, f"{self.place}{place}"))
@@ -304,9 +282,3 @@ def _all(request: ListClaims | SweepClaims) -> Protocol[list[ClaimEntry]]:
         if page.more is None:
             return entries
         request = request._replace(start=page.more)
-
-
-def _refuse_larger(name: Name, body: Body, largest_publish: int) -> None:
-    if body.size > largest_publish:
-        reason = f"the store copies no more than {largest_publish} bytes, and these are {body.size}"
-        raise OSError(errno.EFBIG, reason, name.path)

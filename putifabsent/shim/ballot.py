@@ -17,16 +17,19 @@ that a name can be deleted and created again, and publishing under the plain nam
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder
+from putifabsent.backends.registries import Acquired, Held, Lock, Maybe
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.ballot_state import End, Key, Prepare, Scene, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.reading import Located, look, read, removed
-from putifabsent.shim.requests import Delete, Head, Protocol
+from putifabsent.shim.requests import Acquire, Delete, Head, Pause, Protocol, Release
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:
@@ -37,6 +40,12 @@ if TYPE_CHECKING:
 
 _ENDS = 2
 """So many ends a deletion leaves: a creator who was paused past the one but last gets the answer "won"."""
+
+LEASE = 5.0
+"""Of a lock, seconds: many times what a ballot takes. A holder that dies is waited for no longer."""
+
+PATIENCE = 1 / 3
+"""The share of the time until the deadline for which a busy lock is waited for; the ballot has the rest."""
 
 
 def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
@@ -63,15 +72,6 @@ def create(name: Name, body: Body, creation: Creation) -> Protocol[Created]:
         reason = f"a ballot had been sent, and then there was {type(error).__name__}: {error}"
         unknown_from(error, voter.unknown(reason))
     return created
-
-
-def glance(name: Name, creation: Creation) -> Protocol[None]:
-    """See by one listing whether ``name`` is decided for another: ``NameTaken``. Put nothing to the vote."""
-    voter = Voter(name, creation)
-    scene = yield from voter.scene()
-    value = scene.decided(scene.incarnation)
-    if value is not None and not voter.is_mine(value) and not is_void(value):
-        raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
 
 
 def find(
@@ -111,7 +111,7 @@ def find(
             if rank_of(value) != name.rank:
                 return Absent()  # the identity is there, under another of its names
             prepare = Prepare(scene.incarnation, 0, value)
-            return Located(Holder(creation_of(value), None, scene.made.get(prepare)), voter.path(prepare))
+            return Located(Holder(creation_of(value), None, scene.prepares.get(prepare)), voter.path(prepare))
         seen = yield from look(name.path, name.path, creation.token, "its ballots say nothing of it")
         if isinstance(seen, Absent) or scene.has_ended(seen.holder.token):
             return Absent()
@@ -235,7 +235,13 @@ def _create(voter: Voter, body: Body) -> Protocol[Created]:
             continue
         if voter.is_mine(value):
             yield from voter.publish(incarnation, value)
-            yield from _stand(voter, Prepare(incarnation, 0, value))
+            mine = Prepare(incarnation, 0, value)
+            yield from check_number(
+                voter.what,
+                voter.creation.token,
+                put_at=partial(_made, voter, mine),
+                withdraw=partial(_free, voter, mine),
+            )
             return Created(again=value != prepare.voter)
         yield from _withdraw(voter)
         if incarnation in voter.committed:
@@ -335,15 +341,6 @@ def _end(voter: Voter, incarnation: int, value: str) -> Protocol[Scene]:
     return (yield from voter.scene())
 
 
-def _stand(voter: Voter, prepare: Prepare) -> Protocol[None]:
-    yield from check_number(
-        voter.what,
-        voter.creation.token,
-        put_at=lambda: _made(voter, prepare),
-        withdraw=lambda: _free(voter, prepare),
-    )
-
-
 def _made(voter: Voter, prepare: Prepare) -> Protocol[datetime | None]:
     """Say when the bytes of a creation were put, by the store's time; None: they are gone."""
     path = voter.path(prepare)
@@ -420,3 +417,86 @@ def _show(voter: Voter) -> Protocol[Scene]:
             if isinstance(seen, Absent):
                 yield from voter.publish(scene.incarnation, value)
     return scene
+
+
+# --- behind a lock: progress from the one, safety from the other
+#
+# Writers who meet in a ballot cost each other rounds. So a creation may ask for a lock first, and whoever
+# finds it held waits a while. But a lock can be lost, unnoticed: its lease ends while its holder is
+# paused, its server fails over and has never heard of it, its answer goes astray. So nothing is ever
+# concluded from it: with the lock, without it, or with one that somebody else believes to hold as well,
+# the same ballot decides. What a bad lock costs is time. Readers and deletions do not ask for it.
+
+
+def create_in_turn(
+    name: Name, body: Body, creation: Creation, *, lock: Lock, place: str, lease: float = LEASE
+) -> Protocol[Created]:
+    """Bring ``name`` into being as :func:`create`, in turn with those who ask for the same lock.
+
+    Eight requests where nobody else is there: the lock, the six of the ballot, the lock again. It may be
+    lost, or grant everybody all at once; no fault of it is an error. ``place`` is the store's canonical
+    address, up to where its names begin (``s3://``): one lock serves many. After ``lease`` seconds it is free
+    again, should this writer die.
+    """
+    turn = _Turn(lock, f"{place}{name.canonical}", creation.token, lease)
+    try:
+        yield from _wait(turn, name, creation)
+        created = yield from create(name, body, creation)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield from _release(turn, error)
+        raise
+    reason = "it was created, and interrupted while it gave back the lock"
+    yield from _release(turn, OutcomeUnknown(name.path, creation.token, reason))
+    return created
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A lock that one creation asks for, and whether it may have been granted."""
+
+    lock: Lock
+    key: str
+    owner: str
+    lease: float
+    may_be_mine: bool = False
+
+
+def _wait(turn: _Turn, name: Name, creation: Creation) -> Protocol[None]:
+    """Wait for the lock, but not for long.
+
+    ``NameTaken``: somebody has created the name meanwhile: most who wait hear this, and need no lock for it.
+    """
+    for attempt in count(1):
+        # An interruption may come when it was just granted.
+        turn.may_be_mine = True
+        outcome = yield Acquire(turn.lock, turn.key, turn.owner, turn.lease)
+        busy = isinstance(outcome, Held) and outcome.by != turn.owner
+        turn.may_be_mine = isinstance(outcome, (Acquired, Held, Maybe)) and not busy
+        if not busy or not (yield Pause(attempt, PATIENCE)):
+            return
+        yield from glance(name, creation)
+
+
+def glance(name: Name, creation: Creation) -> Protocol[None]:
+    """See by one listing whether ``name`` is decided for another: ``NameTaken``. Put nothing to the vote."""
+    voter = Voter(name, creation)
+    scene = yield from voter.scene()
+    value = scene.decided(scene.incarnation)
+    if value is not None and not voter.is_mine(value) and not is_void(value):
+        raise NameTaken(voter.name, (yield from _holder(voter, scene.incarnation, value)))
+
+
+def _release(turn: _Turn, before: BaseException) -> Protocol[None]:
+    """Give back a lock that may be mine; an interruption of that carries what was known ``before``."""
+    try:
+        with contextlib.suppress(Exception):  # the lease ends by itself
+            if turn.may_be_mine:
+                yield Release(turn.lock, turn.key, turn.owner)
+    except GeneratorExit:
+        raise
+    except BaseException as stop:
+        # Of two interruptions the first one counts.
+        if isinstance(before, Exception):
+            raise stop from before

@@ -138,12 +138,11 @@ def marked(token: str | None) -> tuple[int, str] | None:
 class Scene:
     """What one listing shows."""
 
-    # prepares, accepts: all of them, of every incarnation.
-    prepares: list[Prepare] = field(default_factory=list)
+    # prepares, accepts: all of them, of every incarnation; of the former, when they were put.
+    prepares: dict[Prepare, datetime] = field(default_factory=dict)
     accepts: list[Accept] = field(default_factory=list)
     # The value of each incarnation that has ended, as far as clean-up has left it.
     ends: dict[int, str] = field(default_factory=dict)
-    made: dict[Prepare, datetime] = field(default_factory=dict)  # when the bytes of a value were put
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Scene:
@@ -152,8 +151,7 @@ class Scene:
         for entry in entries:
             key = parsed(entry.name)
             if isinstance(key, Prepare):
-                scene.prepares.append(key)
-                scene.made[key] = entry.created
+                scene.prepares[key] = entry.created
             elif isinstance(key, Accept):
                 scene.accepts.append(key)
             elif key is not None:
@@ -195,7 +193,7 @@ class Scene:
     def stands(self, accept: Accept) -> bool:
         """Whether nothing that an accept rests on was removed round the shim: its prepare, and its bytes."""
         own = Prepare(accept.incarnation, *accept.ballot)
-        return own in self.made and (is_void(accept.value) or self.has_bytes(accept))
+        return own in self.prepares and (is_void(accept.value) or self.has_bytes(accept))
 
     def bare(self, incarnation: int) -> str | None:
         """Return the value that the incarnation had, as its accepts tell, where its bytes are gone."""
@@ -205,7 +203,7 @@ class Scene:
         return last.value if last is not None and is_bare and self.highest(incarnation) is None else None
 
     def has_bytes(self, accept: Accept) -> bool:
-        return Prepare(accept.incarnation, 0, accept.value) in self.made
+        return Prepare(accept.incarnation, 0, accept.value) in self.prepares
 
     @property
     def is_abandoned(self) -> bool:

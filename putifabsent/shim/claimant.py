@@ -37,13 +37,14 @@ from putifabsent.shim.requests import (
     ReadClaim,
     WriteClaim,
 )
-from putifabsent.shim.state_keys import Salted, folder_of, marked, parsed
+from putifabsent.shim.state_keys import Salted, folder_of, identity_of, marked, parsed
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from putifabsent.backends.body import Body
-    from putifabsent.backends.registries import ClaimOutcome, Claims, ForgetOutcome
+    from putifabsent.backends.registries import ClaimOutcome, ForgetOutcome
+    from putifabsent.shim.arbiter import Claiming
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol
 
@@ -52,11 +53,11 @@ if TYPE_CHECKING:
 class Claimant:
     """One process's part in what is claimed of one identity."""
 
-    # name, creation, claims, identity: what of, for which creation, by which registry.
+    arbiter: Claiming
+    # name, creation: what of, and for which creation.
     name: Name
     creation: Creation
-    claims: Claims
-    identity: str
+    identity: str = field(init=False)
     key: str | None = None  # where its own bytes lie, as soon as they may
     # The incarnation of which a claim that it has written is the registry's, or may be, or may become so.
     may_hold: int | None = None
@@ -64,6 +65,7 @@ class Claimant:
     pauses: int = 0  # how often it has backed off
 
     def __post_init__(self) -> None:
+        self.identity = identity_of(self.name, self.arbiter.place)
         self.attempts = self.creation.first_try
 
     def is_mine(self, claim: Claim) -> bool:
@@ -102,7 +104,7 @@ class Claimant:
 
     def read(self) -> Protocol[Claim | None]:
         answer: FoundClaim | Absent = yield from read(
-            ReadClaim(self.claims, self.identity),
+            ReadClaim(self.arbiter.claims, self.identity),
             lambda error: self.failure("the registry can't be read", error),
         )
         return answer.claim if isinstance(answer, FoundClaim) else None
@@ -114,7 +116,7 @@ class Claimant:
         """
         while True:
             before, self.may_hold = self.may_hold, claim.incarnation
-            outcome: ClaimOutcome = yield WriteClaim(self.claims, self.identity, claim, expected)
+            outcome: ClaimOutcome = yield WriteClaim(self.arbiter.claims, self.identity, claim, expected)
             if isinstance(outcome, Claimed):
                 return claim
             if not isinstance(outcome, Maybe):
@@ -305,7 +307,7 @@ class Claimant:
 
     def forget(self, claim: Claim) -> Protocol[Forgotten | NotAsExpected | Refused]:
         while True:
-            outcome: ForgetOutcome = yield ForgetClaim(self.claims, self.identity, claim)
+            outcome: ForgetOutcome = yield ForgetClaim(self.arbiter.claims, self.identity, claim)
             if isinstance(outcome, (Forgotten, NotAsExpected, Refused)):
                 return outcome
             yield from self.pause("the registry has not forgotten a claim in time", outcome.cause)

@@ -23,31 +23,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder, Refused
-from putifabsent.backends.registries import Claim, Claims, Forgotten, NotAsExpected
+from putifabsent.backends.registries import Claim, Forgotten, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Delete, Head, Protocol
-from putifabsent.shim.state_keys import identity_of, marked
+from putifabsent.shim.state_keys import marked
 
 if TYPE_CHECKING:
     from putifabsent.backends.body import Body
+    from putifabsent.shim.arbiter import Claiming
     from putifabsent.shim.names import Name
 
 
-def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place: str) -> Protocol[Created]:
+def create(arbiter: Claiming, name: Name, body: Body, creation: Creation) -> Protocol[Created]:
     """Bring ``name`` into being with these bytes, at most once; they must stay readable until it ends.
 
     Four requests where nobody else is there, in three round trips: the bytes, and at the same time a look at
-    the plain name; the claim; the copy. ``place`` is the store's canonical address, up to where its names
-    begin (``s3://``): one registry serves many.
+    the plain name; the claim; the copy.
 
     ``NameTaken``: another creation provably holds the name. ``OutcomeUnknown``: a claim was sent, and no
     answer until the deadline proves anything; or it can't be published. ``OSError``: store or registry
     refused, or gave no answer in time, and nothing was claimed.
     """
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claimant = Claimant(arbiter, name, creation)
     try:
         claim = yield from _decide(claimant, body)
         created = (yield from claimant.show(claim, name.path)) or (yield from _gone(claimant, claim))
@@ -70,17 +70,18 @@ def create(name: Name, body: Body, creation: Creation, *, claims: Claims, place:
 
 
 def find(
-    name: Name, creation: Creation, *, claims: Claims, place: str, helps: bool = True
+    arbiter: Claiming, name: Name, creation: Creation, *, helps: bool = True, is_decided: bool = False
 ) -> Protocol[Located | Absent]:
     """Say who holds ``name``, and where its bytes lie.
 
     With ``helps`` it looks at the bytes, for their size and time, and at the plain name, to publish what a
-    dead writer has left. Else the claim alone is read.
+    dead writer has left. Else the claim alone is read, which also tells what ``is_decided``.
 
     ``OutcomeUnknown``: it can't be known. ``OSError``: the bytes of a living claim are gone, and something
     else is under the plain name: what goes round the shim has removed the ones, and put the other.
     """
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    del is_decided
+    claimant = Claimant(arbiter, name, creation)
     while True:
         claim = yield from claimant.read()
         if claim is not None and claim.live and claimant.path_of(claim) == name.path:
@@ -97,19 +98,19 @@ def find(
             return Located(seen.holder, name.path)
 
 
-def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[Holder | None]:
+def resolve(arbiter: Claiming, name: Name, creation: Creation) -> Protocol[Holder | None]:
     """Answer an unknown outcome later, as :func:`putifabsent.shim.create.resolve` does.
 
     ``NameTaken``: another creation holds the name, in its first incarnation: this one never did.
     ``OutcomeUnknown``: also if another holds a later one: whose those before it were, nobody says. NameTaken
     is its cause.
     """
-    seen = yield from find(name, creation, claims=claims, place=place)
+    seen = yield from find(arbiter, name, creation)
     if isinstance(seen, Absent):
         return None
     if seen.holder.token != creation.token:
         taken = NameTaken(name.path, seen.holder)
-        claimant = Claimant(name, creation, claims, identity_of(name, place))
+        claimant = Claimant(arbiter, name, creation)
         claim = yield from claimant.read()
         if claim is not None and claim.incarnation > 1:
             raise claimant.unknown("it may have been created, and deleted since: another holds it") from taken
@@ -119,15 +120,13 @@ def resolve(name: Name, creation: Creation, *, claims: Claims, place: str) -> Pr
     return seen.holder
 
 
-def delete(
-    name: Name, creation: Creation, *, claims: Claims, place: str, last: bool = False
-) -> Protocol[bool]:
+def delete(arbiter: Claiming, name: Name, creation: Creation, *, last: bool = False) -> Protocol[bool]:
     """Free ``name``: end its claim, then remove its bytes, then the plain name.
 
     After the ``last`` time the registry forgets the dead claim, if it will. ``OutcomeUnknown``: whether it is
     gone can't be known. ``OSError``: store or registry refused, and nothing has changed.
     """
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claimant = Claimant(arbiter, name, creation)
     claim = yield from claimant.read()
     if claim is not None and claim.live and claimant.path_of(claim) == name.path:
         claim = yield from claimant.end(claim)
@@ -144,14 +143,14 @@ def delete(
     return isinstance(forgotten, Forgotten) or forgotten == NotAsExpected(None)
 
 
-def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[int]:
+def clean(arbiter: Claiming, name: Name, creation: Creation) -> Protocol[int]:
     """Finish what dead writers and deleters have left; return how many objects were removed.
 
     Bytes that no claim can name any more go. Where one still could, its incarnation is ended first, by a
     claim of this process's own, behind which are nobody's bytes: a writer who comes later takes the next one.
     The living claim is published where it is not. The creation's token must be one that never creates.
     """
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claimant = Claimant(arbiter, name, creation)
     left = yield from claimant.listed()
     removed = 0
     while True:
@@ -178,14 +177,14 @@ def clean(name: Name, creation: Creation, *, claims: Claims, place: str) -> Prot
     return removed
 
 
-def forget(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[None]:
+def forget(arbiter: Claiming, name: Name, creation: Creation) -> Protocol[None]:
     """Remove all that is kept of an identity, its claim included, and its plain names.
 
     The claim is ended and the bytes go before it is forgotten, for what is gone nobody publishes again; the
     plain names go last, for whoever goes through them finds there what one who died in the middle has left.
     An ``OSError`` may also say that all has gone but the dead claim, which the registry refuses to forget.
     """
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claimant = Claimant(arbiter, name, creation)
     claim = yield from claimant.read()
     while claim is not None and claim.live:
         claim = yield from claimant.end(claim)

@@ -217,9 +217,12 @@ class _Sendings:
 
 def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
     sendings = _Sendings(name.path, creation.token)
+    for alias in name.aliases:
+        # One that is there may have been acknowledged, and mine would hide it.
+        seen: Found | Absent = yield from read(Head(alias))
+        if isinstance(seen, Found):
+            raise NameTaken(name.path, seen.holder)
     try:
-        if name.aliases:
-            yield from _look_at_aliases(name)
         created = yield from _decide(send, sendings)
         if name.aliases or name.series is not None:
             lost, made = sendings.lost is not None, sendings.made(created)
@@ -235,14 +238,6 @@ def _create(name: Name, send: _Source, creation: Creation) -> Protocol[Created]:
         reason = f"a request had gone out, and then there was {type(error).__name__}: {error}"
         unknown_from(error, sendings.unknown(reason))
     return created
-
-
-def _look_at_aliases(name: Name) -> Protocol[None]:
-    # A name of the same identity that is there may have been acknowledged, and mine would hide it.
-    for alias in name.aliases:
-        seen: Found | Absent = yield from read(Head(alias))
-        if isinstance(seen, Found):
-            raise NameTaken(name.path, seen.holder)
 
 
 def _decide(send: _Source, sendings: _Sendings) -> Protocol[Created]:

@@ -19,12 +19,12 @@ from putifabsent.shim.proposer import Voter, is_copy
 from putifabsent.shim.reading import look, read
 from putifabsent.shim.requests import List, Protocol, Publish
 from putifabsent.shim.state_keys import folder_of as salted_folder_of
-from putifabsent.shim.state_keys import identity_of, parsed
+from putifabsent.shim.state_keys import parsed
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.registries import Claims
+    from putifabsent.shim.arbiter import Claiming
     from putifabsent.shim.names import Name
 
 
@@ -105,7 +105,7 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
         found.append((voter.name, What.UNDECIDED, voter.folder, 1))
     elif value is not None:
         path, prepare = voter.name_of(value), Prepare(living, 0, value)
-        seen, has_bytes = looks[path], prepare in scene.made
+        seen, has_bytes = looks[path], prepare in scene.prepares
         is_it, hides = is_copy(seen, living, value), path in there and path not in ended
         what = _shown(is_it=is_it, hides=hides, has_bytes=has_bytes, guarded=name.guarded)
         if what is not None:
@@ -113,9 +113,9 @@ def in_ballots(name: Name, creation: Creation) -> Protocol[list[Leftover]]:
     return _leftovers(found, looks, times)
 
 
-def in_claims(name: Name, creation: Creation, *, claims: Claims, place: str) -> Protocol[list[Leftover]]:
+def in_claims(arbiter: Claiming, name: Name, creation: Creation) -> Protocol[list[Leftover]]:
     """Look what is left of claims of an identity, and of its plain names."""
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claimant = Claimant(arbiter, name, creation)
     folder = salted_folder_of(name)
     while True:
         listed: Listed = yield from read(List(folder))
@@ -159,7 +159,7 @@ def mend_ballots(name: Name, creation: Creation, *, free_lost: bool) -> Protocol
     scene = yield from voter.scene()
     value = scene.decided(scene.incarnation) or scene.bare(scene.incarnation)
     if value is not None and not is_void(value):
-        if What.LOST in whats and free_lost and Prepare(scene.incarnation, 0, value) not in scene.made:
+        if What.LOST in whats and free_lost and Prepare(scene.incarnation, 0, value) not in scene.prepares:
             # Says the same of this incarnation, whatever has become of it meanwhile.
             yield from voter.put(End(scene.incarnation, value))
         if What.UNBACKED in whats:
@@ -169,18 +169,16 @@ def mend_ballots(name: Name, creation: Creation, *, free_lost: bool) -> Protocol
     yield from ballot.clean(name, creation)
 
 
-def mend_claims(
-    name: Name, creation: Creation, *, claims: Claims, place: str, free_lost: bool
-) -> Protocol[None]:
+def mend_claims(arbiter: Claiming, name: Name, creation: Creation, *, free_lost: bool) -> Protocol[None]:
     """Finish and clean up what is left of an identity's claims; with ``free_lost`` free it if it is lost."""
-    claimant = Claimant(name, creation, claims, identity_of(name, place))
+    claimant = Claimant(arbiter, name, creation)
     claim = yield from claimant.read()
     if free_lost and claim is not None and claim.live:
-        left = yield from in_claims(name, creation, claims=claims, place=place)
+        left = yield from in_claims(arbiter, name, creation)
         # Only this claim: of one that came meanwhile the bytes are there.
         if any(each.what is What.LOST and each.path == claim.key for each in left):
             yield from claimant.end(claim)
-    yield from clean(name, creation, claims=claims, place=place)
+    yield from clean(arbiter, name, creation)
 
 
 def _looks(name: Name, creation: Creation) -> Protocol[dict[str, Found | Absent]]:

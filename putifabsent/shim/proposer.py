@@ -295,7 +295,7 @@ class Voter:
         incarnation = prepare.incarnation
         mine = {prepare} if own is None or is_void(own) else {prepare, Prepare(incarnation, 0, own)}
         accepted = {each for each in self.accepted if each.incarnation == incarnation}
-        if mine <= scene.made.keys() and accepted <= set(scene.accepts):
+        if mine <= scene.prepares.keys() and accepted <= set(scene.accepts):
             return
         self.accepted -= accepted
         if incarnation in self.committed:

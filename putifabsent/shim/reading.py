@@ -1,7 +1,4 @@
-"""Read until the store answers. Reading twice is harmless, so only refusals and the deadline end it.
-
-So is removing twice what nobody makes again, and putting twice what says the same.
-"""
+"""Read until the store answers. Reading twice is harmless, so only refusals and the deadline end it."""
 
 from __future__ import annotations
 
@@ -17,17 +14,7 @@ from putifabsent.shim.requests import Delete, Head, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.shim.requests import (
-        ForgetClaim,
-        Get,
-        List,
-        ListClaims,
-        Protocol,
-        Put,
-        ReadClaim,
-        SweepClaims,
-        Walk,
-    )
+    from putifabsent.shim.requests import Harmless, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +34,7 @@ def unanswered(cause: Exception) -> OSError:
 
 
 def read(
-    request: Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | ForgetClaim | Delete | Put,
+    request: Harmless,
     failure: Callable[[Exception], Exception] = unanswered,
     late: Callable[[Exception], Exception] | None = None,
 ) -> Protocol[Any]:

@@ -229,6 +229,11 @@ Request: TypeAlias = (
     | Acquire | Release | Advance | Both | Now | Since | Pause | Sleep
 )  # fmt: skip
 
+Harmless: TypeAlias = (
+    Head | Get | List | Walk | ReadClaim | ListClaims | SweepClaims | ForgetClaim | Delete | Put
+)
+"""Those that do no harm twice: what is removed nobody makes again, and what is put says the same."""
+
 T = TypeVar("T")
 Protocol: TypeAlias = Generator[Request, Any, T]
 

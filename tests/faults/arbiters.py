@@ -19,7 +19,8 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.circuit_breaker import RestingLock
 from putifabsent.backends.registry_urls import open_claims, open_lock
 from putifabsent.fsspec_plugin.stores import store_of
-from putifabsent.shim import ballot, claims, locked
+from putifabsent.shim import ballot, claims
+from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
@@ -61,7 +62,7 @@ class Arbiter:
 
     kind: Literal["ballot", "redis", "dynamodb"]
     url: str = ""
-    lease: float = locked.LEASE
+    lease: float = ballot.LEASE
 
     def create(self, name: str, token: str, data: bytes) -> Protocol[Any]:
         body, what, creation = InMemory(data), ordinary(name), creation_of(name, token)
@@ -69,23 +70,23 @@ class Arbiter:
             return ballot.create(what, body, creation)
         if self.kind == "redis":
             lock = lock_at(self.url)
-            return locked.create(what, body, creation, lock=lock, place=PLACE, lease=self.lease)
-        return claims.create(what, body, creation, **self._registry())
+            return ballot.create_in_turn(what, body, creation, lock=lock, place=PLACE, lease=self.lease)
+        return claims.create(self._registry(), what, body, creation)
 
     def delete(self, name: str) -> Protocol[bool]:
         what, creation = ordinary(name), creation_of(name)
         if self.kind == "dynamodb":
-            return claims.delete(what, creation, **self._registry())
+            return claims.delete(self._registry(), what, creation)
         return ballot.delete(what, creation)
 
     def find(self, name: str) -> Protocol[Located | Absent]:
         what, creation = ordinary(name), creation_of(name)
         if self.kind == "dynamodb":
-            return claims.find(what, creation, **self._registry())
+            return claims.find(self._registry(), what, creation)
         return ballot.find(what, creation)
 
-    def _registry(self) -> dict[str, Any]:
-        return {"claims": claims_at(self.url), "place": PLACE}
+    def _registry(self) -> Claiming:
+        return Claiming(claims_at(self.url), PLACE, 2**30)
 
     def __str__(self) -> str:
         return self.kind

@@ -18,7 +18,7 @@ from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.fsspec_plugin.remote import Remote
-from putifabsent.shim.formats.hudi_steps import State, fault_of
+from putifabsent.shim.formats.hudi_steps import Seen, State, fault_of
 from tests.fsspec_plugin.grounds import by_turns
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of, table_in
 
@@ -429,7 +429,7 @@ def test_of_any_sequence_those_steps_are_taken_that_are_valid(
         last = named(action, after, completion)
         is_taken = last in names[action] and after is not State.INFLIGHT
         undoing = action != "rollback" and reached("rollback") in (State.REQUESTED, State.INFLIGHT)
-        fault = fault_of(before, after, action, undoing=undoing)
+        fault = fault_of(Seen("", action, before), Seen("", action, after), undoing=undoing)
         name = f"{timeline}/{last}"
         if is_taken:
             with pytest.raises(NameTaken):

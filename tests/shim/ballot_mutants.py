@@ -112,8 +112,8 @@ MUTANTS = (
         "acknowledged before it is published",
         "ballot",
         """            yield from voter.publish(incarnation, value)
-            yield from _stand""",
-        """            yield from _stand""",
+            mine = Prepare""",
+        """            mine = Prepare""",
         TWO,
     ),
     Mutant(
@@ -234,7 +234,7 @@ MUTANTS = (
     Mutant(
         "an accept whose prepare or bytes are gone stands",
         "ballot_state",
-        "        return own in self.made and (is_void(accept.value) or self.has_bytes(accept))\n",
+        "        return own in self.prepares and (is_void(accept.value) or self.has_bytes(accept))\n",
         "        return True\n",
         REMOVED,
     ),

@@ -14,6 +14,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.registries import Claim, Claimed, NotAsExpected
 from putifabsent.shim import claims as real
+from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.requests import (
     Both,
@@ -33,7 +34,7 @@ REGISTRY: Any = "the registry"
 IDENTITY = f"s3://{PATH}"
 MINE = Creation(ME, "my-writer", NAME.state)
 NO_RIGHTS = PermissionError("403")
-TABLE = {"claims": REGISTRY, "place": "s3://"}
+TABLE = Claiming(REGISTRY, "s3://", 2**20)
 THIRD = "33333333-3333-4333-8333-333333333333"
 LOOK = Head(PATH)
 ASK = ReadClaim(REGISTRY, IDENTITY)
@@ -78,23 +79,23 @@ def shows(token: str | None, version: str = "v1") -> Found:
 
 
 def create(name: Name = NAME) -> Any:
-    return real.create(name, BODY, MINE, **TABLE)
+    return real.create(TABLE, name, BODY, MINE)
 
 
 def find(name: Name = NAME, *, helps: bool = True) -> Any:
-    return real.find(name, MINE, helps=helps, **TABLE)
+    return real.find(TABLE, name, MINE, helps=helps)
 
 
 def resolve(name: Name = NAME) -> Any:
-    return real.resolve(name, MINE, **TABLE)
+    return real.resolve(TABLE, name, MINE)
 
 
 def delete(name: Name = NAME, *, last: bool = False) -> Any:
-    return real.delete(name, MINE, last=last, **TABLE)
+    return real.delete(TABLE, name, MINE, last=last)
 
 
 def clean(name: Name = NAME) -> Any:
-    return real.clean(name, MINE, **TABLE)
+    return real.clean(TABLE, name, MINE)
 
 
 PUT = (put_and_look(), (Written("s1"), Absent()))

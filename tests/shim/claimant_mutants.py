@@ -103,7 +103,7 @@ MUTANTS = (
         "claimant",
         """            yield from self.pause("the registry gave no certain answer in time", outcome.cause)
 """,
-        """            if isinstance((yield ReadClaim(self.claims, self.identity)), Absent):
+        """            if isinstance((yield ReadClaim(self.arbiter.claims, self.identity)), Absent):
                 self.may_hold = None
                 raise OSError("failed")
             yield from self.pause("the registry gave no certain answer in time", outcome.cause)

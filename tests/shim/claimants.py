@@ -11,6 +11,7 @@ from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim import claims as real
+from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.explore import Faults, explore
@@ -32,6 +33,7 @@ LARGEST = 99
 OLDER = "older"
 REGISTRY: Any = "the registry"
 """Requests carry it; the world knows which one is meant."""
+ARBITER = Claiming(REGISTRY, PLACE, 2**20)
 
 Kind = Literal["overwrites", "disk", "unversioned", "slow copies"]
 
@@ -147,7 +149,7 @@ def _shows_what_was_acknowledged(
 
 
 def _last(protocols: Any, *, helps: bool) -> Any:
-    return protocols.find(NAME, creation_of("last"), claims=REGISTRY, place=PLACE, helps=helps)
+    return protocols.find(ARBITER, NAME, creation_of("last"), helps=helps)
 
 
 def creation_of(token: str) -> Creation:
@@ -156,14 +158,13 @@ def creation_of(token: str) -> Creation:
 
 def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], Protocol[Any]]]:
     creation, body = creation_of(token), InMemory(token.encode())
-    registry = {"claims": REGISTRY, "place": PLACE}
     return {
-        "c": ("create", lambda: protocols.create(NAME, body, creation, **registry)),
-        "d": ("delete", lambda: protocols.delete(NAME, creation, **registry)),
-        "e": ("delete", lambda: protocols.delete(NAME, creation, last=True, **registry)),
-        "r": ("read", lambda: protocols.find(NAME, creation, **registry)),
-        "l": ("read", lambda: protocols.find(NAME, creation, helps=False, **registry)),
-        "x": ("other", lambda: protocols.clean(NAME, creation, **registry)),
+        "c": ("create", lambda: protocols.create(ARBITER, NAME, body, creation)),
+        "d": ("delete", lambda: protocols.delete(ARBITER, NAME, creation)),
+        "e": ("delete", lambda: protocols.delete(ARBITER, NAME, creation, last=True)),
+        "r": ("read", lambda: protocols.find(ARBITER, NAME, creation)),
+        "l": ("read", lambda: protocols.find(ARBITER, NAME, creation, helps=False)),
+        "x": ("other", lambda: protocols.clean(ARBITER, NAME, creation)),
         "w": ("delete", lambda: removing(folder_of(NAME), NAME.path)),
         "v": ("delete", lambda: removing(folder_of(NAME), NAME.path, plain_first=True)),
         "a": ("delete", lambda: removing_at_once("bucket/t/")),

@@ -116,8 +116,7 @@ def decided(things: dict[str, Any], name: Name) -> Thing | None:
         if path.startswith(f"{folder}/"):
             key = parsed(path)
             if isinstance(key, Prepare):
-                scene.prepares.append(key)
-                scene.made[key] = _SOME_TIME
+                scene.prepares[key] = _SOME_TIME
             elif isinstance(key, Accept):
                 scene.accepts.append(key)
             elif key is not None:
@@ -429,15 +428,16 @@ class Mutant(Change):
         by_ballot = self.modules(shim, ("ballot_state", "proposer", "ballot"))
         by_claims = self.modules(shim, ("state_keys", "claimant", "claims"))
         above = self.modules(shim, ("leftovers", "arbiter"))
-        for module in above.values():
-            vars(module).update(ballot=by_ballot["ballot"], claims=by_claims["claims"])
-        claiming = ("in_claims", "mend_claims")
-        vars(above["arbiter"]).update({each: getattr(above["leftovers"], each) for each in claiming})
-        balloting = above["arbiter"].Balloting
+        vars(above["leftovers"])["ballot"] = by_ballot["ballot"]
+        balloting, claiming = above["arbiter"].Balloting, above["arbiter"].Claiming
+        balloting._create = staticmethod(by_ballot["ballot"].create)
+        claiming._create = by_claims["claims"].create
         for name in ("find", "resolve", "delete", "forget"):
             setattr(balloting, name, staticmethod(getattr(by_ballot["ballot"], name)))
+            setattr(claiming, name, getattr(by_claims["claims"], name))
         balloting.leftovers = staticmethod(above["leftovers"].in_ballots)
         balloting.mend = staticmethod(above["leftovers"].mend_ballots)
+        claiming.leftovers, claiming.mend = above["leftovers"].in_claims, above["leftovers"].mend_claims
         of_ledger = self.modules(shim, (*(f"ledger/{each}" for each in LEDGER), "formats/hudi_ledger"))
         named = {name.rpartition("/")[2]: module for name, module in of_ledger.items()}
         return _Family(family(named), above["arbiter"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent import shim
 from putifabsent.backends.base import Creation
 from putifabsent.backends.body import InMemory
-from putifabsent.shim import ballot, locked
+from putifabsent.shim import ballot
 from putifabsent.testing.explore import Faults, explore
 from tests.mutation import Change
 from tests.shim.ballots import NAME, judge
@@ -54,7 +54,7 @@ class Scenario:
     def __str__(self) -> str:
         return self.name
 
-    def actors(self, protocols: Any = locked) -> list[Actor]:
+    def actors(self, protocols: Any = ballot) -> list[Actor]:
         """Return the processes, which use these protocols."""
         return actors_of(self.roles, partial(_played, protocols))
 
@@ -62,7 +62,7 @@ class Scenario:
 def _played(protocols: Any, letter: str, token: str) -> tuple[str, Callable[[], Protocol[Any]]]:
     creation, body = Creation(token, "writer", NAME.state), InMemory(token.encode())
     return {
-        "c": ("create", lambda: protocols.create(NAME, body, creation, lock=LOCK, place=PLACE)),
+        "c": ("create", lambda: protocols.create_in_turn(NAME, body, creation, lock=LOCK, place=PLACE)),
         "d": ("delete", lambda: ballot.delete(NAME, creation)),
         "r": ("read", lambda: ballot.find(NAME, creation)),
         "x": ("other", lambda: ballot.clean(NAME, creation)),
@@ -103,7 +103,7 @@ class Judge:
         return self._promised.judge(world, state, runs)
 
 
-def play(scenario: Scenario, ground: Ground, protocols: Any = locked, *, most: int | None = None) -> Explored:
+def play(scenario: Scenario, ground: Ground, protocols: Any = ballot, *, most: int | None = None) -> Explored:
     """Play all schedules of a scenario on a ground."""
     actors = scenario.actors(protocols)
     world = ImaginedLocks(ground.store(), scenario.kind)
@@ -150,7 +150,4 @@ class Mutant(Change):
 
     def protocols(self) -> ModuleType:
         """Return the protocol with this change."""
-        # Apart, for each has a `create` of its own.
-        made = self.modules(shim, ("locked",))["locked"]
-        made.__dict__["ballot"] = self.modules(shim, ("ballot_state", "proposer", "ballot"))["ballot"]
-        return made
+        return self.modules(shim, ("ballot_state", "proposer", "ballot"))["ballot"]

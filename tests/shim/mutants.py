@@ -348,8 +348,8 @@ MUTANTS = (
     Mutant(
         "an alias is not looked at before anything is written",
         "create",
-        "        if name.aliases:\n            yield from _look_at_aliases(name)\n",
-        "",
+        "    for alias in name.aliases:\n",
+        "    for alias in ():\n",
         None,
     ),
     Mutant(

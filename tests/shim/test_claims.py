@@ -539,5 +539,5 @@ def test_another_name_that_can_not_be_looked_at_is_no_loss_and_nothing_is_put() 
 def test_the_claim_of_another_name_of_the_identity_makes_this_one_neither_found_nor_deleted() -> None:
     theirs = FoundClaim(of_first(OTHER, 0))
     script = (ASK_FIRST, theirs), (LOOK, Absent())
-    assert play(real.find(ALIASED, MINE, **TABLE), *script) == Absent()
+    assert play(real.find(TABLE, ALIASED, MINE), *script) == Absent()
     assert play(delete(ALIASED), *script) is False

@@ -15,6 +15,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import NameTaken
 from putifabsent.shim import claims as protocols
+from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
@@ -56,7 +57,7 @@ class Table:
     def __init__(self, store: Store, folder: str, registry: Claims) -> None:
         self.store = store
         self.folder = folder
-        self._claims: Any = {"claims": registry, "place": "test://"}
+        self._arbiter = Claiming(registry, "test://", 2**20)
 
     def create(self, name: str, token: str) -> Any:
         body = InMemory(token.encode())
@@ -87,7 +88,7 @@ class Table:
     def _run(self, protocol: str, name: str, token: str, **more: Any) -> Any:
         full = ordinary(f"{self.folder}/{name}")
         creation = Creation(token, "writer", full.state)
-        made = getattr(protocols, protocol)(full, creation=creation, **more, **self._claims)
+        made = getattr(protocols, protocol)(self._arbiter, full, creation=creation, **more)
         return run(made, self.store, DEADLINE)
 
 

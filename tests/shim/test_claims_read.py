@@ -282,7 +282,7 @@ QUIET = (LOOK, Absent())
 
 
 def forget() -> Any:
-    return real.forget(NAME, MINE, **TABLE)
+    return real.forget(TABLE, NAME, MINE)
 
 
 FORGET = ForgetClaim(REGISTRY, IDENTITY, dead(ME))

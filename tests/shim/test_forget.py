@@ -12,6 +12,7 @@ from putifabsent import shim
 from putifabsent.backends.base import Created, Creation
 from putifabsent.backends.body import InMemory
 from putifabsent.shim import ballot, claims
+from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import Both, Pause
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 NAME = ordinary("bucket/t/ledger/7")
 REGISTRY: Any = "the registry"
-CLAIMED = {"claims": REGISTRY, "place": "imagined://"}
+CLAIMED = Claiming(REGISTRY, "imagined://", 2**20)
 FAMILIES = {"ballot": ("ballot_state", "proposer", "ballot"), "claims": ("state_keys", "claimant", "claims")}
 
 
@@ -52,8 +53,8 @@ class Forgetting:
     def play(self, verb: str, token: str, **options: Any) -> Protocol[Any]:
         creation = Creation(token, "writer", NAME.state)
         body = (InMemory(token.encode()),) if verb == "create" else ()
-        registry = CLAIMED if self.kind == "claims" else {}
-        protocol: Protocol[Any] = getattr(self.protocols, verb)(NAME, *body, creation, **registry, **options)
+        arbiter = [CLAIMED] if self.kind == "claims" else []
+        protocol: Protocol[Any] = getattr(self.protocols, verb)(*arbiter, NAME, *body, creation, **options)
         return protocol
 
     def explored(self, roles: str, faults: Faults, *, versions: bool) -> Explored:

@@ -150,7 +150,7 @@ STATES = [None, *State]
 
 @pytest.mark.parametrize(("before", "after"), list(product(STATES, STATES)))
 def test_each_step_is_valid_or_has_one_fault(before: State | None, after: State | None) -> None:
-    fault = fault_of(before, after, "commit")
+    fault = fault_of(Seen(T, "commit", before), Seen(T, "commit", after))
     assert (fault is None) == (after in STEPS[before] or before is after is None)
 
 

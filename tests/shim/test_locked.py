@@ -21,8 +21,8 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Acquired, Free, Held, Released
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim import locked
-from putifabsent.shim.locked import LEASE, PATIENCE
+from putifabsent.shim import ballot
+from putifabsent.shim.ballot import LEASE, PATIENCE
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Acquire, Delete, Head, List, Pause, Publish, Put, Release
 from tests.shim.ballot_requests import FOLDER, NAME, accept, prepare, shows
@@ -79,11 +79,11 @@ def too_late(attempt: int = 1) -> tuple[Pause, bool]:
 
 @pytest.fixture
 def protocols() -> Any:
-    return locked
+    return ballot
 
 
 def creating(protocols: Any) -> Any:
-    return protocols.create(NAME, InMemory(b"my bytes"), MINE, lock=LOCK, place=PLACE)
+    return protocols.create_in_turn(NAME, InMemory(b"my bytes"), MINE, lock=LOCK, place=PLACE)
 
 
 # --- what it costs
@@ -102,13 +102,13 @@ def test_a_name_that_is_taken_costs_the_ballots_requests_and_the_locks(protocols
 
 def test_all_names_of_an_identity_share_one_lock(protocols: Any) -> None:
     twin = ordinary("bucket/t/name.gz")._replace(aliases=(NAME.path,), rank=1)
-    making = protocols.create(twin, InMemory(b""), MINE, lock=LOCK, place=PLACE)
+    making = protocols.create_in_turn(twin, InMemory(b""), MINE, lock=LOCK, place=PLACE)
     assert next(making) == ASK
     making.close()
 
 
 def test_a_lease_can_be_chosen(protocols: Any) -> None:
-    making = protocols.create(NAME, InMemory(b""), MINE, lock=LOCK, place=PLACE, lease=60.0)
+    making = protocols.create_in_turn(NAME, InMemory(b""), MINE, lock=LOCK, place=PLACE, lease=60.0)
     assert next(making) == ASK._replace(lease=60.0)
     making.close()
 

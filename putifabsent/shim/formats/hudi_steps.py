@@ -81,21 +81,23 @@ class Finding(NamedTuple):
         return f"{self.after.time}: {was} -> {_shown(self.after)}: {self.fault.value}"
 
 
-def fault_of(
-    before: State | None, after: State | None, action: str, *, undoing: bool = False
-) -> Fault | None:
-    """Return what is wrong with a step of an action's instant; None: it is valid.
+def fault_of(before: Seen | None, after: Seen, *, undoing: bool = False) -> Fault | None:
+    """Return what is wrong with a step; None: it is valid.
 
-    A state that is None is ``[]``. ``undoing``: a rollback or a restore is under way in the table.
+    ``before`` is the instant as it was last seen. ``undoing``: a rollback or a restore is under way in the
+    table.
     """
-    if after in STEPS[before]:
+    was = None if before is None else before.state
+    if before is not None and was is not None and after.state is not None and not _goes_on(before, after):
+        return Fault.CHANGED
+    if after.state in STEPS[was]:
         return None
-    if before is None:
-        begins = action == SAVEPOINT and after is State.INFLIGHT
-        return None if begins or after is None else Fault.UNREQUESTED
-    if before is after:
+    if was is None:
+        begins = after.action == SAVEPOINT and after.state is State.INFLIGHT
+        return None if begins or after.state is None else Fault.UNREQUESTED
+    if was is after.state:
         return Fault.REPEATED
-    if before is State.COMPLETED:
+    if was is State.COMPLETED:
         return None if undoing else Fault.REOPENED
     return Fault.SKIPPED
 
@@ -113,7 +115,7 @@ def check(sequence: Iterable[Seen]) -> list[Finding]:
     for seen in sequence:
         instant = _kind(seen)
         before = last.get(instant)
-        fault = _fault(before, seen, undoing=bool(undoing))
+        fault = fault_of(before, seen, undoing=bool(undoing))
         # The metadata table appends digits of its own to T.
         ended = seen.completion
         if fault is None and ended is not None and ended < seen.time[: len(ended)]:
@@ -143,7 +145,7 @@ def finding_beside(there: Iterable[str], last: str) -> Finding | None:
     before = max(mine, key=lambda seen: -1 if seen.state is None else seen.state.rank, default=None)
     ended = {seen.time for seen in beside if seen.state is State.COMPLETED and seen.action in _UNDOING}
     undoing = {seen.time for seen in beside if seen.action in _UNDOING} - ended
-    fault = _fault(before, after, undoing=bool(undoing))
+    fault = fault_of(before, after, undoing=bool(undoing))
     return None if fault is None else Finding(fault, before, after)
 
 
@@ -170,14 +172,6 @@ def _seen(last: str) -> Seen | None:
 
 def _kind(seen: Seen) -> tuple[str, str, bool]:
     return seen.time, seen.salt, seen.action == SAVEPOINT
-
-
-def _fault(before: Seen | None, after: Seen, *, undoing: bool) -> Fault | None:
-    """Return what is wrong with a step, as :func:`fault_of`; or that the instant is another action's."""
-    was = None if before is None else before.state
-    if before is not None and was is not None and after.state is not None and not _goes_on(before, after):
-        return Fault.CHANGED
-    return fault_of(was, after.state, after.action, undoing=undoing)
 
 
 def _goes_on(before: Seen, after: Seen) -> bool:

@@ -101,8 +101,7 @@ def _tables_of_paimon(table: str) -> tuple[str, ...]:
 
 
 def _names(folder: str, number: int) -> tuple[str, ...]:
-    stem = f"{folder}/v{number}"
-    return (stem + _SUFFIXES[0], stem + _SUFFIXES[1], stem + _SUFFIXES[2])
+    return tuple(f"{folder}/v{number}{suffix}" for suffix in _SUFFIXES)
 
 
 RULES = (

@@ -239,11 +239,9 @@ class Ledger:
                 self.marker = None
                 life = yield from self._unlisted(found, creation)
                 return found, life
-            if marker.tag is not None and marker.tag == self.marker:
-                return found, self.state.life
-            if marker.tag is not None and marker.tag == shown:
-                # The same before it was read and after.
-                self.marker = shown
+            # That of the last listing; or the same before it was read and after.
+            if marker.tag is not None and marker.tag in (self.marker, shown):
+                self.marker = marker.tag
                 return found, self.state.life
             got: Got | Absent = yield from read(Get(marker.name))
             if isinstance(got, Absent):
@@ -391,16 +389,13 @@ class Ledger:
 
     def catch_up(self, creation: Creation, *, is_again: bool = False) -> Protocol[bool]:
         """Read what is new, at least something of it; return whether nothing was, as :meth:`look` does."""
-        stuck = 0
-        while True:
+        for _ in range(_LOOKS_AT_A_GAP + 1):
             before = self.age
             if (yield from self.look(creation, is_again=is_again)):
                 return True
             if self.age > before:
                 return False
-            stuck += 1
-            if stuck > _LOOKS_AT_A_GAP:
-                raise self._half_removed(self.state.number + 1)
+        raise self._half_removed(self.state.number + 1)
 
     def current(self, creation: Creation) -> Protocol[State]:
         """Return what the table's state was at some time since this began.
