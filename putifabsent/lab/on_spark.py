@@ -72,7 +72,6 @@ def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: st
     Its workers' Python, which ``PYSPARK_PYTHON`` says, needs this package, numpy and pyarrow.
     """
     plan = Plan(experiments, runs, seed)
-    plan.check()
     with session_at(master, "putifabsent simulate") as session:
         return simulate_on(session, plan)
 
