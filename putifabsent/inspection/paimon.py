@@ -203,7 +203,7 @@ def _schema_in(path: str, written: bytes, problems: Problems) -> Mapping[str, An
     try:
         return schema_of(written)
     except ValueError as error:
-        report_torn(problems, path, written, "schema", error)
+        report_torn(problems, path, "schema", error, written)
         return {}
 
 

@@ -131,7 +131,7 @@ def parsed(
         )
         return commit, actions
     except (AttributeError, TypeError, ValueError) as error:
-        report_torn(problems, path, written, "commit", error)
+        report_torn(problems, path, "commit", error, written)
         return None
 
 
@@ -218,9 +218,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         except ConfigError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-            report(
-                problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no checkpoint: {error}"), error
-            )
+            report_torn(problems, path, "checkpoint", error)
             return None
     return files
 

@@ -82,10 +82,10 @@ def report(problems: Problems | None, problem: Problem, cause: Exception | None 
 
 
 def report_torn(
-    problems: Problems | None, path: str, written: bytes, what: str, cause: Exception | None = None
+    problems: Problems | None, path: str, what: str, cause: Exception, written: bytes | None = None
 ) -> None:
-    """Report a file whose bytes are not what they should be, or that has none."""
-    trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
+    """Report a file whose bytes are not what they should be, or what was ``written`` to it is nothing."""
+    trouble = Trouble.EMPTY if written == b"" else Trouble.UNREADABLE
     report(problems, Problem(path, trouble, f"it is torn, or no {what}: {cause}"), cause)
 
 
@@ -240,7 +240,7 @@ class AvroFiles:
             except NotImplementedError as error:
                 report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                report_torn(self.problems, path, written, "manifest", error)
+                report_torn(self.problems, path, "manifest", error, written)
         return None
 
 
@@ -278,28 +278,16 @@ def content_of(written: bytes | None, path: str, problems: Problems | None = Non
     if not written:
         return None
     try:
-        return _of_avro(written) if written.startswith(_AVRO) else Content("", _of_json(written))
+        if written.startswith(_AVRO):
+            reader = avro().reader(io.BytesIO(written))
+            (record,) = reader
+            return Content(str(reader.writer_schema["name"]).rpartition(".")[2], record)
+        return Content("", {**json.loads(written)})
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-        report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no instant's: {error}"), error)
+        report_torn(problems, path, "instant's", error)
         return None
-
-
-def _of_avro(written: bytes) -> Content:
-    reader = avro().reader(io.BytesIO(written))
-    kind = str(reader.writer_schema["name"]).rpartition(".")[2]
-    records = list(reader)
-    if len(records) != 1:
-        raise ValueError(f"{len(records)} records, where there is one")
-    return Content(kind, records[0])
-
-
-def _of_json(written: bytes) -> dict[str, Any]:
-    value = json.loads(written)
-    if not isinstance(value, dict):
-        raise TypeError("JSON, but no object")
-    return value
 
 
 def records_of(written: bytes) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ from putifabsent.timeline.files import (
     read,
     report,
     report_all,
+    report_torn,
 )
 from putifabsent.timeline.reading import Details, HistoryFile, Instant, Raw, Span
 
@@ -107,7 +108,7 @@ def _entries(fs: Any, path: str, problems: Problems) -> list[tuple[str, int | No
     except FileNotFoundError:
         report(problems, Problem(path, Trouble.MISSING, "it went while it was read"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no manifest: {error}"))
+        report_torn(problems, path, "manifest", error)
     return []
 
 
@@ -124,7 +125,7 @@ def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | N
     except (pa.ArrowException, OSError, ValueError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the store's, or a problem that is raised
-        report(problems, Problem(file.path, Trouble.UNREADABLE, f"it is torn, or no history: {error}"), error)
+        report_torn(problems, file.path, "history", error)
 
 
 def _batches(parquet: Any, columns: list[str]) -> Iterator[Any]:
@@ -265,8 +266,7 @@ def in_log(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> list[
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-        reason = f"it is torn, or no log of archived instants: {error}"
-        report(problems, Problem(path, Trouble.UNREADABLE, reason), error)
+        report_torn(problems, path, "log of archived instants", error)
     return [_instant(time, entries, path, raw=raw) for (time, _), entries in states.items()]
 
 

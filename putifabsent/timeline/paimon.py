@@ -153,7 +153,7 @@ def snapshot_of(
             content=fields,
         )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
-        report_torn(problems, path, written, "snapshot", error)
+        report_torn(problems, path, "snapshot", error, written)
         return None
     if number in (None, known):
         return snapshot
