@@ -12,8 +12,7 @@ from math import inf
 from time import monotonic
 from typing import NamedTuple
 
-from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found, many
-from putifabsent.inspection.sizes import Recorded
+from putifabsent.inspection.findings import Files, Finding, Kind, Recorded, Severity, count_of, found, many
 from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as
 from putifabsent.shim.formats.hudi_files import (
     Group,
