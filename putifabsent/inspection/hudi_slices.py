@@ -28,7 +28,7 @@ from putifabsent.shim.formats.hudi_files import (
     undone_by,
     writes_in,
 )
-from putifabsent.timeline import Details, HudiTimeline, Instant, Problem, Problems, State, Trouble
+from putifabsent.timeline import Details, HudiTimeline, Instant, Problems, State, Trouble
 from putifabsent.timeline.files import report
 
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
@@ -91,7 +91,7 @@ def _compacted(problems: Problems, instant: Instant, details: Details) -> Stats:
         return compact(instant, details)
     except (AttributeError, TypeError) as error:
         reason = f"it says of files what is not known: {error}"
-        report(problems, Problem(instant.path, Trouble.UNREADABLE, reason), error)
+        report(problems, instant.path, Trouble.UNREADABLE, reason, error)
         return compact(instant, Details(None, None))
 
 

@@ -13,7 +13,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
     Content,
-    Problem,
     Problems,
     Trouble,
     arrow,
@@ -184,7 +183,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         try:
             written = fs.cat_file(path)
         except FileNotFoundError as error:
-            report(problems, Problem(path, Trouble.MISSING, "a checkpoint consists of it"), error)
+            report(problems, path, Trouble.MISSING, "a checkpoint consists of it", error)
             return None
         try:
             for kind, action in _checkpoint_actions(path, written):

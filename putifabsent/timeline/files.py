@@ -73,8 +73,11 @@ Problems = list[Problem]
 """Takes what can't be read. A reader that is given none raises the first problem: an :class:`OSError`."""
 
 
-def report(problems: Problems | None, problem: Problem, cause: Exception | None = None) -> None:
+def report(
+    problems: Problems | None, path: str, trouble: Trouble, reason: str, cause: Exception | None = None
+) -> None:
     """Add a problem to those reported, or raise it."""
+    problem = Problem(path, trouble, reason)
     if problems is None:
         raise problem.error() from cause
     if problem not in problems:
@@ -86,7 +89,7 @@ def report_torn(
 ) -> None:
     """Report a file whose bytes are not what they should be, or what was ``written`` to it is nothing."""
     trouble = Trouble.EMPTY if written == b"" else Trouble.UNREADABLE
-    report(problems, Problem(path, trouble, f"it is torn, or no {what}: {cause}"), cause)
+    report(problems, path, trouble, f"it is torn, or no {what}: {cause}", cause)
 
 
 def report_all(problems: Problems, found: Sequence[Problem]) -> None:
@@ -230,15 +233,14 @@ class AvroFiles:
 
     def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
         if written is None:
-            missing = Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
-            report(self.problems, missing)
+            report(self.problems, path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
         elif written.startswith(_OTHERS):
-            report(self.problems, Problem(path, Trouble.UNKNOWN, "it is no Avro, which is known here"))
+            report(self.problems, path, Trouble.UNKNOWN, "it is no Avro, which is known here")
         else:
             try:
                 return [parse(record) for record in records_of(written)]
             except NotImplementedError as error:
-                report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)))
+                report(self.problems, path, Trouble.UNKNOWN, str(error))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 report_torn(self.problems, path, "manifest", error, written)
         return None

@@ -10,7 +10,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
 from putifabsent.timeline.files import (
     Content,
-    Problem,
     Problems,
     Trouble,
     below,
@@ -125,7 +124,7 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             ]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = f"no snapshot is in it: {error}"
-            report(problems, Problem(self.current(), Trouble.UNREADABLE, reason), error)
+            report(problems, self.current(), Trouble.UNREADABLE, reason, error)
             return []
 
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:

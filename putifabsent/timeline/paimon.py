@@ -21,7 +21,6 @@ from putifabsent.shim.formats.paimon import (
 from putifabsent.timeline.files import (
     AvroFiles,
     Content,
-    Problem,
     Problems,
     Trouble,
     below,
@@ -125,7 +124,7 @@ def snapshot_of(
         return None
     if number in (None, known):
         return snapshot
-    report(problems, Problem(path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy"))
+    report(problems, path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy")
     return None
 
 
