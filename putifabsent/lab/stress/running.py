@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -159,10 +160,10 @@ def obeyed(
     """
     command = [sys.executable, "-m", "putifabsent.lab.stress.pool", str(journals)]
     began = time.monotonic()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pool:  # noqa: S603
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pool:  # noqa: S603
         assert pool.stdin is not None  # noqa: S101 - for the type alone
         assert pool.stdout is not None  # noqa: S101
-        pool.stdin.write(orders.line())
+        pool.stdin.write(pickle.dumps(orders))
         pool.stdin.flush()
         why = "what it printed says why"
         for line in pool.stdout:
