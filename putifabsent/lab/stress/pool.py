@@ -140,16 +140,16 @@ class _Pool:
         self.living[process] = writer
 
     def _write(self, number: int, life: int, ends: float) -> None:
-        _die_with_parent()
+        # When the pool dies, the kernel kills this process, even if it stands still then.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         stress = self.orders.stress
         random.seed(f"{stress.seed}:{number}:{life}")
         form = stress.formats[number % len(stress.formats)]
         folders = stress.folders(form)
-        pool = os.getppid()
         with Journal(self.journals, f"{number}.{life}") as journal:
             writer = None
             tables = [WORKLOADS[form](folder) for folder in folders]
-            while time.monotonic() < ends and os.getppid() == pool:
+            while time.monotonic() < ends:
                 table = random.randrange(len(tables))  # noqa: S311 - no secret
                 try:
                     if writer is None:
@@ -202,12 +202,6 @@ class _Pool:
                 )
             if time.monotonic() < ends:
                 self._begin(writer, ends)
-
-
-def _die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, even if it stands still then."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _is_alone() -> bool:
