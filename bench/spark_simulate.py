@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ class Timed:
             session_at(master, "bench") as session,
         ):
             # Their Python imports what it needs.
-            simulate_on(session, plan._replace(runs=_WARM_UP_RUNS), 4 * workers)
+            simulate_on(session, replace(plan, runs=_WARM_UP_RUNS), 4 * workers)
             for each in partitions:
                 with screen.status(f"{workers} workers, {each or 'default'} partitions"):
                     began = time.perf_counter()

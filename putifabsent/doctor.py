@@ -61,7 +61,15 @@ _BY_METHOD = {
     "iam-role": "this machine's role",
     "shared-credentials-file": "the shared credentials file",
 }
-_CLIENTS = {"adlfs": "azure", "gcsfs": "gcs", "s3fs": "s3"}
+_EXTRAS = {
+    "adlfs": "azure", "azure": "azure",
+    "gcsfs": "gcs", "google": "gcs",
+    "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
+    "aiohttp": "service", "pydantic": "service",
+    "duckdb": "lab", "matplotlib": "lab", "numpy": "lab",
+    "fastavro": "timeline",
+    "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
+}  # fmt: skip
 _ADAPTER = "putifabsent-hadoop*.jar"
 
 
@@ -137,6 +145,12 @@ def _packages() -> Iterator[Check]:
         yield Check("packages", Verdict.OK, listed or "none of those that extras bring")
 
 
+def install_of(error: ImportError) -> str:
+    """Return what installs the package that is missing."""
+    extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
+    return f"pip install 'putifabsent[{extra}]'"
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -158,9 +172,7 @@ def _store(url: str, options: Mapping[str, Any]) -> Iterator[Check]:
         fs, path = guarded(url, **{"deadline": _SECONDS, "skip_instance_cache": True, **options})
         kind, endpoint = fs.backend.kind, fs.backend.endpoint()
     except ImportError as error:
-        extra = _CLIENTS.get((error.name or "").partition(".")[0], "all")
-        found = f"{error.name or error} is not installed"
-        yield Check("store", Verdict.WRONG, found, f"pip install 'putifabsent[{extra}]'")
+        yield Check("store", Verdict.WRONG, f"{error.name or error} is not installed", install_of(error))
         return
     except ConfigError:
         raise

@@ -22,8 +22,7 @@ from putifabsent.cli.arguments import (
     a_file,
     a_master,
     command_line,
-    guarded_address,
-    parse_options,
+    mounting,
     require_pyspark,
 )
 from putifabsent.cli.screen import Exit, Screen, answering, check_file, empty_table, write
@@ -347,12 +346,10 @@ def _contenders(
     """Return the folder of all runs, and the paths to it."""
     from putifabsent.lab.stress.paths import guarded, stock_of
 
-    protocol, root = guarded_address(url)
+    address, options = mounting(url, option, endpoint_url)
+    protocol, _, root = address.partition("://")
     if protocol == "piamemory":
         raise ConfigError("memory:// is one process's own: its writers can't be others")
-    options = parse_options(option or ())
-    if endpoint_url is not None:
-        options["endpoint_url"] = endpoint_url
     if protocol == "piafile":
         root = str(Path(root).resolve())
     ours = [

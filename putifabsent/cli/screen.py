@@ -34,6 +34,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from putifabsent.doctor import install_of
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore, sentence_of
 
 if TYPE_CHECKING:
@@ -48,17 +49,6 @@ _SECONDS = 10  # between two lines of progress, where no bar can be drawn
 
 _FIRST_PART = 20
 """A twentieth, from which on there is an estimate: what comes first takes longer than the rest."""
-
-_EXTRAS = {
-    "adlfs": "azure", "azure": "azure",
-    "gcsfs": "gcs", "google": "gcs",
-    "s3fs": "s3", "aiobotocore": "s3", "botocore": "s3", "obstore": "s3",
-    "aiohttp": "service", "pydantic": "service",
-    "duckdb": "lab", "matplotlib": "lab", "numpy": "lab",
-    "fastavro": "timeline",
-    "localbucket": "demo", "pyarrow": "demo", "pypaimon": "demo",
-}  # fmt: skip
-
 
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 VERBOSE: ContextVar[bool] = ContextVar("verbose", default=False)
@@ -85,7 +75,7 @@ class Screen:
         """Print the JSON value, where a program reads; else nothing."""
         if self._as_json:
             with _read_by_somebody():
-                json.dump(value, sys.stdout, indent=2, default=_time)
+                json.dump(value, sys.stdout, indent=2, default=datetime.isoformat)
                 sys.stdout.write("\n")
 
     def note(self, line: str) -> None:
@@ -142,10 +132,6 @@ class Screen:
     def waiting(self, what: str) -> AbstractContextManager[object]:
         """Show that something is going on."""
         return nullcontext() if self._is_quiet else self._err.status(Text(what))
-
-
-def _time(value: datetime) -> str:
-    return value.isoformat()
 
 
 @contextmanager
@@ -266,9 +252,7 @@ def answering(url: str = "URL", *, as_json: bool) -> Iterator[Screen]:
         elif isinstance(error, (ImportError, ValueError)):
             code = Exit.USAGE
         if isinstance(error, ImportError):
-            extra = _EXTRAS.get((error.name or "").partition(".")[0], "all")
-            install = f"pip install 'putifabsent[{extra}]'"
-            more = [] if install in str(error) else [install]
+            more = [] if (install := install_of(error)) in str(error) else [install]
         screen.json({"outcome": code.name.lower(), "message": sentence_of(error)})
         _end(screen, code, error, *more)
 

@@ -38,7 +38,7 @@ from putifabsent.shim.whole import Seen, check_whole, looked_at
 if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.salts import Salts
-    from putifabsent.inspection.commits import Commits
+    from putifabsent.inspection.inspecting import Commits
     from putifabsent.shim.names import Name
 
 _AT_ONCE = 2**17  # bytes; to look at more takes a millisecond and longer, for which a loop is not held up

@@ -20,7 +20,7 @@ from putifabsent.fsspec_plugin.options import made_with, this_session
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-    from putifabsent.inspection.commits import Commits
+    from putifabsent.inspection.inspecting import Commits
 
 # By id, for fsspec's filesystems compare equal by their options.
 _known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
@@ -68,7 +68,7 @@ def class_to_wrap(
 
 def commits_of(fs: GuardedFileSystem) -> Commits:
     """Return what judges commits upon the tables in a guarded filesystem."""
-    from putifabsent.inspection.commits import Commits
+    from putifabsent.inspection.inspecting import Commits
 
     lends = lender()
     # A table is the same for all, but where each session has files of its own under one name.

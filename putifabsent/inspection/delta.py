@@ -13,15 +13,16 @@ from putifabsent.inspection.findings import (
     Finding,
     Kind,
     Look,
+    Recorded,
     Result,
     Severity,
     count_of,
     found,
     gaps_in,
     missing,
+    odd_sizes,
     read_errors,
 )
-from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.delta import (
     Added,
     Logical,

@@ -11,7 +11,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from putifabsent.errors import ConfigError
-from putifabsent.inspection.findings import Files, Finding, Kind, Result, Severity, found, read_errors
+from putifabsent.inspection.findings import (
+    Files,
+    Finding,
+    Kind,
+    Result,
+    Severity,
+    found,
+    odd_sizes,
+    read_errors,
+)
 from putifabsent.inspection.hudi_slices import (
     WRITING,
     Stats,
@@ -24,7 +33,6 @@ from putifabsent.inspection.hudi_slices import (
     undone_by_whom,
     wrong_slices,
 )
-from putifabsent.inspection.sizes import odd_sizes
 from putifabsent.shim.formats.hudi import SAVEPOINT, instant_in
 from putifabsent.shim.formats.hudi_files import slice_in
 from putifabsent.timeline import Details, Fault, HudiTimeline, Instant, State, check_steps

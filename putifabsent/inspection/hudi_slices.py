@@ -12,8 +12,7 @@ from math import inf
 from time import monotonic
 from typing import NamedTuple
 
-from putifabsent.inspection.findings import Files, Finding, Kind, Severity, count_of, found, many
-from putifabsent.inspection.sizes import Recorded
+from putifabsent.inspection.findings import Files, Finding, Kind, Recorded, Severity, count_of, found, many
 from putifabsent.shim.formats.hudi import SAVEPOINT, completed_as
 from putifabsent.shim.formats.hudi_files import (
     Group,
@@ -29,7 +28,7 @@ from putifabsent.shim.formats.hudi_files import (
     undone_by,
     writes_in,
 )
-from putifabsent.timeline import Details, HudiTimeline, Instant, Problem, Problems, State, Trouble
+from putifabsent.timeline import Details, HudiTimeline, Instant, Problems, State, Trouble
 from putifabsent.timeline.files import report
 
 WRITING = frozenset(("commit", "deltacommit", "replacecommit"))
@@ -92,7 +91,7 @@ def _compacted(problems: Problems, instant: Instant, details: Details) -> Stats:
         return compact(instant, details)
     except (AttributeError, TypeError) as error:
         reason = f"it says of files what is not known: {error}"
-        report(problems, Problem(instant.path, Trouble.UNREADABLE, reason), error)
+        report(problems, instant.path, Trouble.UNREADABLE, reason, error)
         return compact(instant, Details(None, None))
 
 

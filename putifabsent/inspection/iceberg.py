@@ -11,6 +11,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.inspection.findings import (
     Finding,
     Kind,
+    Recorded,
     Result,
     Severity,
     ancestors,
@@ -19,9 +20,9 @@ from putifabsent.inspection.findings import (
     gaps_in,
     many,
     missing,
+    odd_sizes,
     read_errors,
 )
-from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.iceberg import (
     FIRST,
     content_of,

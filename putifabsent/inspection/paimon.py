@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.inspection.findings import (
     Finding,
     Kind,
+    Recorded,
     Result,
     Severity,
     count_of,
@@ -20,9 +21,9 @@ from putifabsent.inspection.findings import (
     gaps_in,
     many,
     missing,
+    odd_sizes,
     read_errors,
 )
-from putifabsent.inspection.sizes import Recorded, odd_sizes
 from putifabsent.shim.formats.paimon import (
     FOLDER,
     FOLDERS,
@@ -203,7 +204,7 @@ def _schema_in(path: str, written: bytes, problems: Problems) -> Mapping[str, An
     try:
         return schema_of(written)
     except ValueError as error:
-        report_torn(problems, path, written, "schema", error)
+        report_torn(problems, path, "schema", error, written)
         return {}
 
 

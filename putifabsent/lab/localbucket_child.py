@@ -1,9 +1,8 @@
 """The process that :class:`putifabsent.lab.servers.LocalBucket` starts.
 
-It runs PyPI's ``localbucket`` on a socket that its parent has opened (the server's own backlog of 5
-drops connections in a race). When its standard input ends, it ends, and removes its folder, which nobody
-else is left to do. What the server lacks of S3 and clients of it need is added here; how a create is
-decided, and everything else, is its own code.
+It runs PyPI's ``localbucket`` on a free port, which it prints. When its standard input ends, it ends, and
+removes its folder, which nobody else is left to do. What the server lacks of S3 and clients of it need is
+added here; how a create is decided, and everything else, is its own code.
 """
 
 from __future__ import annotations
@@ -230,13 +229,16 @@ def _end_with_the_parent(folder: str) -> None:
 
 def main() -> None:
     """Serve until ended, or until the parent is gone."""
-    # The descriptor of a listening socket, a temporary folder with `data` in it, and whether to add nothing.
-    listening, folder, *as_published = sys.argv[1:]
+    # A temporary folder with `data` in it, and whether to add nothing.
+    folder, *as_published = sys.argv[1:]
     handler = PublishedHandler if as_published else Handler
     handler.data_root = Path(folder, "data").resolve()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=False)
     server.socket.close()
-    server.socket = socket.socket(fileno=int(listening))
+    # The server's own backlog of 5 drops connections in a race.
+    server.socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    print(server.socket.getsockname()[1], flush=True)  # noqa: T201 - the parent reads it
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # and nothing else
     threading.Thread(target=_end_with_the_parent, args=[folder], daemon=True).start()
     server.serve_forever()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import importlib.util
 import os
 import random
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _BACKLOG = 1024
-_START_SECONDS = 30
 _STOP_SECONDS = 5
 _TAIL = 2000
 
@@ -55,9 +53,7 @@ class LocalBucket:
     def __init__(self, *, as_published: bool = False) -> None:
         self._as_published = as_published
         self._running = ExitStack()
-        self._output = Path()
         self.folder = Path()
-        self._port = 0
         self.endpoint = ""
         self.pid = 0
 
@@ -75,17 +71,17 @@ class LocalBucket:
             raise ConfigError("the S3 server for this is not installed: pip install 'putifabsent[demo]'")
         with ExitStack() as running:
             folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="putifabsent-lab-")))
-            self._output = folder / "output"
             self.folder = folder / "data"
-            self.folder.mkdir()
-            # The parent listens and the child inherits: no port can be lost between choosing and using it.
-            with socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG) as listening:
-                self._port = listening.getsockname()[1]
-                process = self._spawn(folder, listening.fileno())
+            (self.folder / self.bucket).mkdir(parents=True)
+            process = self._spawn(folder)
             running.callback(_end, process)
             self.pid = process.pid
-            self.endpoint = f"http://127.0.0.1:{self._port}"
-            self._make(self.bucket)
+            assert process.stdout is not None  # noqa: S101 - for the type alone
+            port = process.stdout.readline().decode().strip()
+            if not port:
+                printed = (folder / "output").read_text(errors="replace")[-_TAIL:]
+                raise RuntimeError(f"localbucket did not start; it printed:\n{printed}")
+            self.endpoint = f"http://127.0.0.1:{port}"
             self._running = running.pop_all()
         return self
 
@@ -95,43 +91,25 @@ class LocalBucket:
     def new_bucket(self) -> str:
         """Make a bucket with a name of its own, and return the name."""
         name = f"lab-{uuid.uuid4().hex[:12]}"
-        self._make(name)
+        (self.folder / name).mkdir()
         return name
 
-    def tail(self) -> str:
-        """The end of what the server has printed, while it runs."""
-        return self._output.read_text(errors="replace")[-_TAIL:] if self._output.exists() else ""
-
-    def _spawn(self, folder: Path, listening: int) -> subprocess.Popen[bytes]:
+    def _spawn(self, folder: Path) -> subprocess.Popen[bytes]:
         flags = ["--as-published"] if self._as_published else []
         # It finds the same modules in the same order, wherever this process found them.
         path = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
-        with self._output.open("wb") as output:
-            child = [sys.executable, "-m", "putifabsent.lab.localbucket_child"]
+        with (folder / "output").open("wb") as output:
             return subprocess.Popen(  # noqa: S603 - our own module, by the interpreter that runs this
-                [*child, str(listening), str(folder), *flags],
+                [sys.executable, "-m", "putifabsent.lab.localbucket_child", str(folder), *flags],
                 # The child reads its standard input and ends at its end: when this process is gone.
                 stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=subprocess.PIPE,
+                stderr=output,
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": path},
-                pass_fds=[listening],
                 # Ctrl-C in a terminal is for the writers first: the server outlives them.
                 start_new_session=True,
             )
-
-    def _make(self, bucket: str) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_START_SECONDS)
-        try:
-            connection.request("PUT", f"/{bucket}")
-            status = connection.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
-            raise RuntimeError(f"localbucket did not answer; it printed:\n{self.tail()}") from error
-        finally:
-            connection.close()
-        if status != http.client.OK:
-            raise RuntimeError(f"localbucket made no bucket ({status}); it printed:\n{self.tail()}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -254,15 +254,18 @@ class Tally(NamedTuple):
     runs: tuple[int, ...]
 
 
-class Plan(NamedTuple):
-    """A simulation: an experiment a cell, runs of each, and what the seeds of their shares are made from."""
+@dataclass(frozen=True)
+class Plan:
+    """A simulation: an experiment a cell, runs of each, and what the seeds of their shares are made from.
+
+    ``ConfigError``: it can't be run.
+    """
 
     experiments: Sequence[Experiment]
     runs: int
     seed: int
 
-    def check(self) -> None:
-        """Raise ``ConfigError`` for what can't be run."""
+    def __post_init__(self) -> None:
         if self.runs < 1:
             raise ConfigError(f"runs is {self.runs}: give 1 or more")
         if self.seed < 0:
@@ -306,7 +309,6 @@ def simulate(
     going on). ``ConfigError``: for no run, a negative seed, or no process.
     """
     plan = Plan(experiments, runs, seed)
-    plan.check()
     if processes < 1:
         raise ConfigError(f"processes is {processes}: give 1 or more")
     done, total = 0, runs * len(experiments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -13,7 +13,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
     Content,
-    Problem,
     Problems,
     Trouble,
     arrow,
@@ -24,16 +23,7 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.reading import (
-    Commit,
-    Details,
-    Numbered,
-    Order,
-    Part,
-    Timeline,
-    Whole,
-    numbered_parts,
-)
+from putifabsent.timeline.reading import Commit, Details, Order, Timeline
 
 _LOG = "_delta_log"
 _INFO = "commitInfo"
@@ -63,17 +53,11 @@ class DeltaTimeline(Timeline[Commit]):
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits, one after the other."""
-        return self._read(self._numbered(), problems)
-
-    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
-        del problems
-        return numbered_parts(self._numbered() if whole.active else {}, {}, most)
-
-    def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Commit]:
-        """Return the commits of a part."""
-        if isinstance(part, Numbered):
-            return self._read(dict(part.active), problems)
-        return super().records_in(part, problems=problems)
+        numbers = self._numbered()
+        for path, written in read(self.fs, list(numbers)):
+            found = parsed(numbers[path], path, written, problems)
+            if found is not None:
+                yield found[0]
 
     def details(self, record: Commit, problems: Problems | None = None) -> Details:
         """Return the commit's ``commitInfo``."""
@@ -85,12 +69,6 @@ class DeltaTimeline(Timeline[Commit]):
         for path, written in read(self.fs, list(paths)):
             with suppress(ValueError):
                 yield paths[path], _actions(written)
-
-    def _read(self, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Commit]:
-        for path, written in read(self.fs, list(numbers)):
-            found = parsed(numbers[path], path, written, problems)
-            if found is not None:
-                yield found[0]
 
     def _numbered(self) -> dict[str, int]:
         return numbered(self.fs, below(self.root, _LOG), number_in)
@@ -131,7 +109,7 @@ def parsed(
         )
         return commit, actions
     except (AttributeError, TypeError, ValueError) as error:
-        report_torn(problems, path, written, "commit", error)
+        report_torn(problems, path, "commit", error, written)
         return None
 
 
@@ -205,7 +183,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         try:
             written = fs.cat_file(path)
         except FileNotFoundError as error:
-            report(problems, Problem(path, Trouble.MISSING, "a checkpoint consists of it"), error)
+            report(problems, path, Trouble.MISSING, "a checkpoint consists of it", error)
             return None
         try:
             for kind, action in _checkpoint_actions(path, written):
@@ -218,9 +196,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         except ConfigError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-            report(
-                problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no checkpoint: {error}"), error
-            )
+            report_torn(problems, path, "checkpoint", error)
             return None
     return files
 

@@ -73,8 +73,11 @@ Problems = list[Problem]
 """Takes what can't be read. A reader that is given none raises the first problem: an :class:`OSError`."""
 
 
-def report(problems: Problems | None, problem: Problem, cause: Exception | None = None) -> None:
+def report(
+    problems: Problems | None, path: str, trouble: Trouble, reason: str, cause: Exception | None = None
+) -> None:
     """Add a problem to those reported, or raise it."""
+    problem = Problem(path, trouble, reason)
     if problems is None:
         raise problem.error() from cause
     if problem not in problems:
@@ -82,11 +85,11 @@ def report(problems: Problems | None, problem: Problem, cause: Exception | None 
 
 
 def report_torn(
-    problems: Problems | None, path: str, written: bytes, what: str, cause: Exception | None = None
+    problems: Problems | None, path: str, what: str, cause: Exception, written: bytes | None = None
 ) -> None:
-    """Report a file whose bytes are not what they should be, or that has none."""
-    trouble = Trouble.UNREADABLE if written else Trouble.EMPTY
-    report(problems, Problem(path, trouble, f"it is torn, or no {what}: {cause}"), cause)
+    """Report a file whose bytes are not what they should be, or what was ``written`` to it is nothing."""
+    trouble = Trouble.EMPTY if written == b"" else Trouble.UNREADABLE
+    report(problems, path, trouble, f"it is torn, or no {what}: {cause}", cause)
 
 
 def report_all(problems: Problems, found: Sequence[Problem]) -> None:
@@ -230,17 +233,16 @@ class AvroFiles:
 
     def _parsed(self, path: str, written: bytes | None, parse: Callable[[Any], T]) -> list[T] | None:
         if written is None:
-            missing = Problem(path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
-            report(self.problems, missing)
+            report(self.problems, path, Trouble.MISSING, "a snapshot leads to it, and it is not there")
         elif written.startswith(_OTHERS):
-            report(self.problems, Problem(path, Trouble.UNKNOWN, "it is no Avro, which is known here"))
+            report(self.problems, path, Trouble.UNKNOWN, "it is no Avro, which is known here")
         else:
             try:
                 return [parse(record) for record in records_of(written)]
             except NotImplementedError as error:
-                report(self.problems, Problem(path, Trouble.UNKNOWN, str(error)))
+                report(self.problems, path, Trouble.UNKNOWN, str(error))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                report_torn(self.problems, path, written, "manifest", error)
+                report_torn(self.problems, path, "manifest", error, written)
         return None
 
 
@@ -278,28 +280,16 @@ def content_of(written: bytes | None, path: str, problems: Problems | None = Non
     if not written:
         return None
     try:
-        return _of_avro(written) if written.startswith(_AVRO) else Content("", _of_json(written))
+        if written.startswith(_AVRO):
+            reader = avro().reader(io.BytesIO(written))
+            (record,) = reader
+            return Content(str(reader.writer_schema["name"]).rpartition(".")[2], record)
+        return Content("", {**json.loads(written)})
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-        report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no instant's: {error}"), error)
+        report_torn(problems, path, "instant's", error)
         return None
-
-
-def _of_avro(written: bytes) -> Content:
-    reader = avro().reader(io.BytesIO(written))
-    kind = str(reader.writer_schema["name"]).rpartition(".")[2]
-    records = list(reader)
-    if len(records) != 1:
-        raise ValueError(f"{len(records)} records, where there is one")
-    return Content(kind, records[0])
-
-
-def _of_json(written: bytes) -> dict[str, Any]:
-    value = json.loads(written)
-    if not isinstance(value, dict):
-        raise TypeError("JSON, but no object")
-    return value
 
 
 def records_of(written: bytes) -> list[dict[str, Any]]:

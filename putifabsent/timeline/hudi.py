@@ -24,7 +24,6 @@ from putifabsent.timeline import hudi_history
 from putifabsent.timeline.files import (
     Content,
     Listed,
-    Problem,
     Problems,
     Trouble,
     below,
@@ -163,10 +162,10 @@ class HudiTimeline(Timeline[Instant]):
                     contents[file.state] = content_of(written[file.path], file.path, problems)
                 elif file.size and file.state is not State.INFLIGHT:
                     reason = "it is gone: its instant has gone on, was archived, or was rolled back"
-                    report(problems, Problem(file.path, Trouble.MISSING, reason))
+                    report(problems, file.path, Trouble.MISSING, reason)
                 elif file.state is State.COMPLETED:
                     reason = "it is empty: whoever completed it has died while writing"
-                    report(problems, Problem(file.path, Trouble.EMPTY, reason))
+                    report(problems, file.path, Trouble.EMPTY, reason)
             yield Details(contents.get(State.REQUESTED), contents.get(State.COMPLETED))
 
     def _raw(self, record: Instant, problems: Problems | None) -> Raw | Details | None:
@@ -183,7 +182,7 @@ class HudiTimeline(Timeline[Instant]):
             if each.identity == record.identity:
                 return each.raw
         reason = f"it has no instant {record.time} any more: read the history again"
-        report(problems, Problem(record.source, Trouble.MISSING, reason))
+        report(problems, record.source, Trouble.MISSING, reason)
         return None
 
     def _stamped(self, instant: Instant) -> Instant:

@@ -33,6 +33,7 @@ from putifabsent.timeline.files import (
     read,
     report,
     report_all,
+    report_torn,
 )
 from putifabsent.timeline.reading import Details, HistoryFile, Instant, Raw, Span
 
@@ -62,7 +63,7 @@ def manifest(fs: Any, folder: str, problems: Problems | None) -> Manifest:
         if not found or latest.number == before:
             break
     for problem in found:
-        report(problems, problem)
+        report(problems, *problem)
     return latest
 
 
@@ -72,7 +73,7 @@ def _manifest(fs: Any, folder: str, problems: Problems) -> Manifest:
     if not numbers:
         if any(history_in(last) for last in there):
             reason = "there is a history, and no manifest that says which of its files count"
-            report(problems, Problem(folder, Trouble.MISSING, reason))
+            report(problems, folder, Trouble.MISSING, reason)
         return Manifest(0)
     pointed = _pointed_at(fs, folder) if _VERSION in there else None
     number = pointed if pointed in numbers else max(numbers)
@@ -81,12 +82,12 @@ def _manifest(fs: Any, folder: str, problems: Problems) -> Manifest:
     for last, size in _entries(fs, path, problems):
         parsed = history_in(last)
         if parsed is None:
-            report(problems, Problem(path, Trouble.UNREADABLE, f"it names {last!r}, which is no history"))
+            report(problems, path, Trouble.UNREADABLE, f"it names {last!r}, which is no history")
         elif last not in there:
-            report(problems, Problem(below(folder, last), Trouble.MISSING, f"manifest_{number} names it"))
+            report(problems, below(folder, last), Trouble.MISSING, f"manifest_{number} names it")
         elif size not in (None, there[last].size):
             reason = f"it has {there[last].size} bytes, and manifest_{number} says {size}"
-            report(problems, Problem(there[last].path, Trouble.UNREADABLE, reason))
+            report(problems, there[last].path, Trouble.UNREADABLE, reason)
         else:
             files.append(HistoryFile(there[last].path, there[last].size, *parsed))
     newest_first = sorted(files, key=lambda file: file.first, reverse=True)
@@ -105,9 +106,9 @@ def _entries(fs: Any, path: str, problems: Problems) -> list[tuple[str, int | No
         content = json.loads(fs.cat_file(path))
         return [(str(each["fileName"]), each.get("fileLen")) for each in content["files"]]
     except FileNotFoundError:
-        report(problems, Problem(path, Trouble.MISSING, "it went while it was read"))
+        report(problems, path, Trouble.MISSING, "it went while it was read")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        report(problems, Problem(path, Trouble.UNREADABLE, f"it is torn, or no manifest: {error}"))
+        report_torn(problems, path, "manifest", error)
     return []
 
 
@@ -120,11 +121,11 @@ def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | N
                 yield from _rows(batch, file.path, problems)
     except FileNotFoundError as error:
         reason = "it went while the history was read: read it again"
-        report(problems, Problem(file.path, Trouble.MISSING, reason), error)
+        report(problems, file.path, Trouble.MISSING, reason, error)
     except (pa.ArrowException, OSError, ValueError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the store's, or a problem that is raised
-        report(problems, Problem(file.path, Trouble.UNREADABLE, f"it is torn, or no history: {error}"), error)
+        report_torn(problems, file.path, "history", error)
 
 
 def _batches(parquet: Any, columns: list[str]) -> Iterator[Any]:
@@ -241,7 +242,7 @@ def in_logs(fs: Any, folder: str, *, raw: bool, problems: Problems | None) -> li
         before = paths
     for problem in unread:
         if not _is_being_merged(fs, folder, problem.path):
-            report(problems, problem)
+            report(problems, *problem)
     # Files are merged into one before they are removed: an instant may be in both.
     once: dict[tuple[str, str], Instant] = {}
     for each in found:
@@ -257,7 +258,7 @@ def in_log(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> list[
     try:
         written = fs.cat_file(path)
     except FileNotFoundError as error:
-        report(problems, Problem(path, Trouble.MISSING, "it went while the history was read"), error)
+        report(problems, path, Trouble.MISSING, "it went while the history was read", error)
         return []
     try:
         for entry in _logged(written, raw=raw):
@@ -265,8 +266,7 @@ def in_log(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> list[
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-        reason = f"it is torn, or no log of archived instants: {error}"
-        report(problems, Problem(path, Trouble.UNREADABLE, reason), error)
+        report_torn(problems, path, "log of archived instants", error)
     return [_instant(time, entries, path, raw=raw) for (time, _), entries in states.items()]
 
 

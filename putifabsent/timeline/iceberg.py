@@ -10,7 +10,6 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
 from putifabsent.timeline.files import (
     Content,
-    Problem,
     Problems,
     Trouble,
     below,
@@ -90,7 +89,7 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             try:
                 yield path, metadata_of(written)
             except ValueError as error:
-                report_torn(problems, path, written, "metadata", error)
+                report_torn(problems, path, "metadata", error, written)
 
     def active(
         self, *, order: Order = "requested", problems: Problems | None = None
@@ -110,26 +109,23 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             numbers = list(map(_sequence, snapshots))
             if not all(before < after for before, after in pairwise((0, *numbers))):
                 numbers = list(range(1, len(snapshots) + 1))
-            return [self._snapshot(*each, metadata) for each in zip(numbers, snapshots, strict=True)]
+            return [
+                IcebergSnapshot(
+                    id=int(each["snapshot-id"]),
+                    parent=None if (parent := each.get("parent-snapshot-id")) is None else int(parent),
+                    number=number,
+                    action=str((each.get("summary") or {}).get("operation") or ""),
+                    millis=int(each["timestamp-ms"]),
+                    current=each["snapshot-id"] == metadata.get("current-snapshot-id"),
+                    path=str(each.get("manifest-list") or ""),
+                    content=each,
+                )
+                for number, each in zip(numbers, snapshots, strict=True)
+            ]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = f"no snapshot is in it: {error}"
-            report(problems, Problem(self.current(), Trouble.UNREADABLE, reason), error)
+            report(problems, self.current(), Trouble.UNREADABLE, reason, error)
             return []
-
-    def _snapshot(
-        self, number: int, snapshot: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> IcebergSnapshot:
-        own, parent = int(snapshot["snapshot-id"]), snapshot.get("parent-snapshot-id")
-        return IcebergSnapshot(
-            id=own,
-            parent=None if parent is None else int(parent),
-            number=number,
-            action=str((snapshot.get("summary") or {}).get("operation") or ""),
-            millis=int(snapshot["timestamp-ms"]),
-            current=own == metadata.get("current-snapshot-id"),
-            path=str(snapshot.get("manifest-list") or ""),
-            content=snapshot,
-        )
 
     def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
         """Return all that the metadata say of a snapshot."""

@@ -44,13 +44,6 @@ _ANY_TIME = datetime.max.replace(tzinfo=timezone.utc)
 _TEMPORARY = re.compile(rf".*/{re.escape(STATE_FOLDER)}/.+\.[0-9a-f]{{32}}", re.DOTALL)
 
 
-class Identities(NamedTuple):
-    """What an arbiter keeps something of: one name of each identity, and folders of keys of unknown names."""
-
-    names: list[Name]
-    strange: list[str]
-
-
 def refuse_a_part(fs: GuardedFileSystem, root: str) -> None:
     """Refuse a folder within a table, whose state lies above."""
     for state in fs.policy.states(root):
@@ -136,11 +129,14 @@ class Table:
                     self.half_removed.append(ledger.folder)
         return found
 
-    def identities(self) -> Identities:
-        """Find out what the mount's arbiter keeps something of."""
+    def identities(self) -> tuple[list[Name], list[str]]:
+        """Return one name of each identity that the mount's arbiter keeps something of, and strange folders.
+
+        These have keys of names that nobody knows.
+        """
         arbiter = self.fs.decider
         if arbiter is None:
-            return Identities([], [])
+            return [], []
         claims = self.fs.perform(arbiter.remembered(self.root))
         folders: dict[str, str | None] = {}
         for key in self.kept:
@@ -162,7 +158,7 @@ class Table:
                     names.setdefault(folder, name)
                     break
         strange = sorted(folders.keys() - names.keys())
-        return Identities([names[folder] for folder in sorted(names)], strange)
+        return [names[folder] for folder in sorted(names)], strange
 
     def meant(self, path: str) -> Iterator[Name]:
         """Return what a name may be; what version 0.1.0 keeps of it without its evidence lies beside it."""
@@ -267,9 +263,9 @@ def check(
 ) -> Checked:
     """Do so; as :func:`fsck`, but for ledgers that are half removed: a table that has one may be left."""
     ledgers = table.ledgers()
-    identities = table.identities()
+    identities, strange = table.identities()
     before = _ANY_TIME if grace == 0 else datetime.now(timezone.utc) - timedelta(seconds=grace)
-    found = [Leftover(folder, What.STRANGE, folder) for folder in identities.strange]
+    found = [Leftover(folder, What.STRANGE, folder) for folder in strange]
     after = list(found)
     arbiter = table.fs.decider
     busy = 0
@@ -283,9 +279,9 @@ def check(
             left = [*(each for each in _unshown(table, ledger) if each in old), *_needless(table, ledger)]
         after += left
     temporary = [*_temporary(table, before), *_over(table, before)]
-    total = len(identities.names)
+    total = len(identities)
     # A ledger's marker last: while no listing shows it, sessions ask the arbiter which records there are.
-    names = sorted(identities.names, key=lambda name: is_marker(name.path))
+    names = sorted(identities, key=lambda name: is_marker(name.path))
     for done, name in enumerate(names):
         assert arbiter is not None  # noqa: S101 - nothing is kept of names where the store decides
         if progress is not None:

@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap
 
 from putifabsent.errors import Damaging
-from putifabsent.inspection.commits import Commits
+from putifabsent.inspection.inspecting import Commits
 from putifabsent.shim.policy import Policy
 from putifabsent.timeline.files import AvroFiles
 from tests.timeline import tables

@@ -12,8 +12,8 @@ from putifabsent.errors import Damaging
 from putifabsent.inspection import delta as rules
 from putifabsent.inspection import hudi as hudi_rules
 from putifabsent.inspection import paimon as paimon_rules
-from putifabsent.inspection.commits import Commits
 from putifabsent.inspection.findings import Base
+from putifabsent.inspection.inspecting import Commits
 from putifabsent.shim.policy import Policy
 from tests.inspection.tables import Delta, Hudi, Iceberg, Late, Paimon, delta_log, stat
 
@@ -515,7 +515,7 @@ def test_what_failed_once_is_looked_at_again(place: Place, paimon: Paimon) -> No
 def test_of_tables_that_others_are_committed_to_only_so_much_is_remembered(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("putifabsent.inspection.commits._RECORDS", 20)
+    monkeypatch.setattr("putifabsent.inspection.inspecting._RECORDS", 20)
     commits = Commits(lambda: place.fs)
     for number in range(8):
         table = Paimon(place.fs, f"{place.root}/t{number}")

@@ -18,7 +18,7 @@ from putifabsent.errors import ConfigError, Damaging
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.inspection import Kind, inspect
-from putifabsent.inspection.commits import Commits
+from putifabsent.inspection.inspecting import Commits
 from putifabsent.shim.formats.hudi_files import writes_in
 from putifabsent.shim.policy import Policy
 from putifabsent.timeline import HudiTimeline, read

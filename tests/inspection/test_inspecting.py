@@ -10,7 +10,17 @@ import fsspec
 import pytest
 
 from putifabsent.errors import ConfigError
-from putifabsent.inspection import MEANINGS, Kind, Report, Severity, inspect, inspect_all, inspecting
+from putifabsent.inspection import (
+    MEANINGS,
+    Kind,
+    Report,
+    Severity,
+    delta,
+    inspect,
+    inspect_all,
+    inspecting,
+    paimon,
+)
 from putifabsent.inspection.inspecting import Folder
 from putifabsent.spark import tables
 from tests.inspection.tables import Delta, Hudi, Paimon, stat
@@ -154,7 +164,7 @@ def test_no_table_keeps_others_from_being_inspected(place: Place, monkeypatch: p
     def judge(timeline: Any, look: Any) -> Any:
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setitem(inspecting._JUDGES, "paimon", judge)
+    monkeypatch.setitem(inspecting._RULES, "paimon", (judge, paimon.hurts))
     Paimon(place.fs, f"{place.root}/odd").commit(1, "a")
     Delta(place.fs, f"{place.root}/whole").change(0, "a")
     odd, whole = inspect_all(place.root, fs=place.fs)
@@ -184,7 +194,7 @@ def test_a_task_hands_on_the_error_of_a_table_whatever_that_holds(
         error.response = Lock()  # type: ignore[attr-defined]
         raise error
 
-    monkeypatch.setitem(inspecting._JUDGES, "delta", judge)
+    monkeypatch.setitem(inspecting._RULES, "delta", (judge, delta.hurts))
     Delta(place.fs, place.root).change(0, "a")
     folder = Folder(place.root, place.fs, {})
     (failed,) = pickle.loads(pickle.dumps(list(tables._inspected(folder, True, folder.tables()))))

@@ -1,4 +1,4 @@
-"""The stress bench as Spark tasks, on one machine and on a cluster, and its rules asked by Spark SQL."""
+"""The stress bench as Spark tasks, on one machine and on a cluster."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from putifabsent.cli.app import app
 from putifabsent.lab.servers import LocalBucket
 from putifabsent.lab.stress.paths import guarded, stock_of
 from putifabsent.lab.stress.pool import Stress
-from tests.lab.stress.cases import CASES
 from tests.lab.stress.chance import soon
 from tests.spark.drivers import LONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.results import Result
-    from putifabsent.lab.stress.writers import Operation
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -56,25 +54,6 @@ def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession,
 
     assert soon(all_has_happened, STRESS, lambda what: stress_on(session, what, ours, 2))
     assert soon(is_convicted, DELTA, lambda what: stress_on(session, what, boto3, 2))
-
-
-@LONG
-def test_the_rules_mean_the_same_to_spark(session: SparkSession) -> None:
-    from putifabsent.lab.on_spark import judge_on
-
-    found = judge_on(session, [each for n, case in enumerate(CASES) for each in apart(case.broken, n)])
-    assert sorted((int(each.name.partition("/")[0]), each.promise, each.breach) for each in found) == [
-        (n, case.promise, case.breach) for n, case in enumerate(CASES)
-    ]
-    assert judge_on(session, [each for n, case in enumerate(CASES) for each in apart(case.right, n)]) == []
-
-
-def apart(history: Sequence[Operation], number: int) -> list[Operation]:
-    """Return a history in a world of its own, so that many can be asked about at once."""
-    return [
-        replace(each, name=f"{number}/{each.name}", identity=f"{number}/{each.identity}", folder=f"{number}")
-        for each in history
-    ]
 
 
 @LONG

@@ -7,9 +7,8 @@ name is there, and write.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 _LEASE = 2.0  # seconds: paused writers are to lose their turns in a run of minutes
@@ -34,10 +33,10 @@ class Path(Protocol):
 
 
 class Contender(NamedTuple):
-    """A path by its name, for other processes: ``module:name`` of what makes it from the options."""
+    """A path as other processes have it, too: what makes it from the options."""
 
     label: str
-    opens: str
+    opens: Callable[..., Path]  # that a module has by its name
     options: Mapping[str, Any]
     is_ours: bool = False
 
@@ -48,13 +47,11 @@ class Contender(NamedTuple):
         clients = {"s3": ("boto3", "obstore", "s3fs"), "gs": ("gcsfs",), "az": ("adlfs",), "abfs": ("adlfs",)}
         backend = {"gs": "gcs", "az": "azure", "abfs": "azure", "file": "local"}.get(store, store)
         ours = ("putifabsent.fsspec_plugin", f"putifabsent.backends.{backend}") if self.is_ours else ()
-        return (self.opens.partition(":")[0], *ours, *clients.get(store, ()))
+        return (*ours, *clients.get(store, ()))
 
     def path(self) -> Path:
         """Open it."""
-        module, _, name = self.opens.partition(":")
-        path: Path = getattr(import_module(module), name)(**self.options)
-        return path
+        return self.opens(**self.options)
 
     def at(self, endpoint: str) -> Contender:
         """Return it with its store at another address."""
@@ -67,25 +64,26 @@ class Contender(NamedTuple):
 
 def guarded(protocol: str, label: str, options: Mapping[str, Any]) -> Contender:
     """Return the path through putifabsent, with fsspec's options and the mount's."""
-    return Contender(label, f"{__name__}:Guarded", {**options, "protocol": protocol}, is_ours=True)
+    return Contender(label, Guarded, {**options, "protocol": protocol}, is_ours=True)
 
 
 def stock_of(protocol: str, options: Mapping[str, Any]) -> list[Contender]:
     """Return the paths to a store that have nothing of putifabsent."""
-    known = {
-        "pias3": {
-            "s3fs": "Fsspec",
-            "boto3": "Boto",
-            "boto3, conditional": "ConditionalBoto",
-            "pyarrow": "Arrow",
-            "obstore": "Obstore",
-        },
-        "piafile": {"fsspec, local": "Fsspec", "pyarrow, local": "Arrow"},
-    }.get(protocol, {"fsspec": "Fsspec"})
+    known: dict[str, Callable[..., Path]] = {"fsspec": Fsspec}
+    if protocol == "pias3":
+        known = {
+            "s3fs": Fsspec,
+            "boto3": Boto,
+            "boto3, conditional": ConditionalBoto,
+            "pyarrow": Arrow,
+            "obstore": Obstore,
+        }
+    elif protocol == "piafile":
+        known = {"fsspec, local": Fsspec, "pyarrow, local": Arrow}
     stock = protocol.removeprefix("pia")
     return [
-        Contender(label, f"{__name__}:{kind}", {**options, "protocol": {"az": "abfs"}.get(stock, stock)})
-        for label, kind in known.items()
+        Contender(label, opens, {**options, "protocol": {"az": "abfs"}.get(stock, stock)})
+        for label, opens in known.items()
     ]
 
 

@@ -1,6 +1,6 @@
 """A pool: writers as processes of one parent, which kills and pauses them; ``python -m`` runs one.
 
-It reads its orders, a line of JSON, from standard input, and stops when that is closed. Each half second it
+It reads its orders, pickled, from standard input, and stops when that is closed. Each half second it
 prints a line of JSON: how many commits its writers have had acknowledged; at its end, which of them failed.
 """
 
@@ -10,13 +10,14 @@ import contextlib
 import ctypes
 import json
 import os
+import pickle
 import random
 import select
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -26,11 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.stress.paths import Contender
 from putifabsent.lab.stress.writers import WORKLOADS, Action, Journal, Operation, Writer, failed, host
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
+
+    from putifabsent.lab.stress.paths import Contender
 
 FAULTS = ("kill", "pause", "lost")
 
@@ -85,17 +87,6 @@ class Orders(NamedTuple):
     contender: Contender
     writers: Sequence[int]
 
-    def line(self) -> str:
-        """Return them as a line of JSON."""
-        contender = self.contender._asdict()
-        return json.dumps([asdict(self.stress), contender, list(self.writers)]) + "\n"
-
-    @classmethod
-    def of(cls, line: str) -> Orders:
-        """Return the orders that a line of JSON holds."""
-        stress, contender, writers = json.loads(line)
-        return cls(Stress(**stress), Contender(**contender), writers)
-
 
 @dataclass
 class _Pool:
@@ -149,16 +140,16 @@ class _Pool:
         self.living[process] = writer
 
     def _write(self, number: int, life: int, ends: float) -> None:
-        _die_with_parent()
+        # When the pool dies, the kernel kills this process, even if it stands still then.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         stress = self.orders.stress
         random.seed(f"{stress.seed}:{number}:{life}")
         form = stress.formats[number % len(stress.formats)]
         folders = stress.folders(form)
-        pool = os.getppid()
         with Journal(self.journals, f"{number}.{life}") as journal:
             writer = None
             tables = [WORKLOADS[form](folder) for folder in folders]
-            while time.monotonic() < ends and os.getppid() == pool:
+            while time.monotonic() < ends:
                 table = random.randrange(len(tables))  # noqa: S311 - no secret
                 try:
                     if writer is None:
@@ -213,12 +204,6 @@ class _Pool:
                 self._begin(writer, ends)
 
 
-def _die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, even if it stands still then."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _is_alone() -> bool:
     """Whether standard input is closed: whoever started this pool is gone, or wants no more."""
     readable, _, _ = select.select([0], [], [], 0)
@@ -229,7 +214,7 @@ def main() -> None:
     """Be a pool."""
     # That of a terminal goes to all its processes: whoever started this one closes standard input then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orders = Orders.of(sys.stdin.readline())
+    orders: Orders = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that has started this one
     # Once for all lives of all writers; nothing of it is used before the fork.
     for module in orders.contender.imports:
         with contextlib.suppress(ImportError):  # whoever needs it says so

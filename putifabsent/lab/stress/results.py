@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from html import escape
@@ -28,7 +28,6 @@ from putifabsent.lab.stress.writers import Operation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
 
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Stress
@@ -77,23 +76,11 @@ def judge(history: pa.Table) -> list[Violation]:
 
     with duckdb.connect() as connection:
         connection.register("history", history)
-        return _violations(lambda sql: connection.execute(sql).fetchall())
-
-
-def judge_on_spark(history: DataFrame) -> list[Violation]:
-    """Return the same of a history that is a DataFrame."""
-    session = history.sparkSession
-    history.createOrReplaceTempView("history")
-    try:
-        return _violations(lambda sql: map(tuple, session.sql(sql).collect()))
-    finally:
-        session.catalog.dropTempView("history")
-
-
-def _violations(ask: Callable[[str], Iterable[tuple[str, str]]]) -> list[Violation]:
-    return [
-        Violation(*broken, name, detail) for broken, sql in RULES.items() for name, detail in sorted(ask(sql))
-    ]
+        return [
+            Violation(*broken, name, detail)
+            for broken, sql in RULES.items()
+            for name, detail in sorted(connection.execute(sql).fetchall())
+        ]
 
 
 def count(violations: Iterable[Violation]) -> Counter[str]:

@@ -1,6 +1,6 @@
--- Questions to one view, `history`, whose columns are an operation's (writers.py). DuckDB asks them on this
--- machine, Spark on a cluster: they mean the same to both. Each returns a `name`, and in `detail` what is wrong
--- with it; an answer without rows is good. The heading says which promise is broken then, and how.
+-- DuckDB's questions to one view, `history`, whose columns are an operation's (writers.py). Each returns a `name`,
+-- and in `detail` what is wrong with it; an answer without rows is good. The heading says which promise is broken
+-- then, and how.
 
 -- when a name was first known to be there, by the clock of each host; for all questions
 with known as (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,10 @@ from putifabsent.errors import ConfigError
 from putifabsent.lab.servers import LossyProxy
 from putifabsent.lab.stress.paths import Contender, Guarded, endpoint_of
 from putifabsent.lab.stress.pool import Orders, Stress
-from putifabsent.lab.stress.results import Result, Violation, figures, judge, table_of
+from putifabsent.lab.stress.results import Result, figures, judge, table_of
 from putifabsent.lab.stress.writers import WORKLOADS, Journal, Operation, Writer, host, kept, offered_in
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from typing_extensions import Self
 
     from putifabsent.lab.stress.paths import Path as StorePath
@@ -48,10 +48,7 @@ def run(
         progress(round(min(over, stress.seconds)), round(stress.seconds), what)
 
     with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
-        operations = list(obeyed(ground.orders(), Path(at), report))
-        operations += ground.closing({each.name for each in operations if each.action == "create"})
-        history = table_of(operations)
-        return ground.result(history, judge(history))
+        return ground.result(list(obeyed(ground.orders(), Path(at), report)))
 
 
 class Ground:
@@ -123,13 +120,15 @@ class Ground:
                 seen = {name: found for name, found in zip(names, read, strict=True) if found is not None}
             return [*kept(Path(at)), *_beside(path, seen, readers)]
 
-    def result(self, history: pa.Table, violations: list[Violation]) -> Result:
-        """Return what has come of it."""
+    def result(self, operations: list[Operation]) -> Result:
+        """Return what has come of what the writers did; the promises are judged on this machine."""
+        closing = self.closing({each.name for each in operations if each.action == "create"})
+        history = table_of([*operations, *closing])
         requests = self._after - self._before if self._proxy else None
         lost = self._proxy.lost if self._proxy else 0
         found = figures(history, self._stress.seconds)
         idle = [folder for folder in self._tables if folder not in found.tables]
-        return Result(self._contender, self.root, history, found, violations, requests, lost, idle)
+        return Result(self._contender, self.root, history, found, judge(history), requests, lost, idle)
 
 
 def _beside(path: StorePath, seen: Mapping[str, str], readers: ThreadPoolExecutor) -> Iterator[Operation]:
@@ -161,10 +160,10 @@ def obeyed(
     """
     command = [sys.executable, "-m", "putifabsent.lab.stress.pool", str(journals)]
     began = time.monotonic()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pool:  # noqa: S603
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as pool:  # noqa: S603
         assert pool.stdin is not None  # noqa: S101 - for the type alone
         assert pool.stdout is not None  # noqa: S101
-        pool.stdin.write(orders.line())
+        pool.stdin.write(pickle.dumps(orders))
         pool.stdin.flush()
         why = "what it printed says why"
         for line in pool.stdout:

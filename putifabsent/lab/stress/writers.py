@@ -11,20 +11,19 @@ import hashlib
 import json
 import os
 import random
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from putifabsent.errors import Fenced, OutcomeUnknown, unknown_of
 from putifabsent.shim.clock import instant_of, millis_of
-from putifabsent.shim.formats import hudi
+from putifabsent.shim.formats import delta, hudi, paimon
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -234,69 +233,42 @@ def _outcome(error: Exception) -> Outcome:
     return "fenced" if isinstance(error, Fenced) else "failed"
 
 
-class Workload(Protocol):
-    """One table, as one writer sees it."""
-
-    def lay(self, path: StorePath) -> None:
-        """Make the table."""
-
-    def commit(self, writer: Writer) -> bool:
-        """Try to commit once; return whether it was acknowledged."""
-
-
-class _Numbered:
-    """Commits are counted: who creates the next number has the next commit.
+@dataclass
+class Numbered:
+    """A table as one writer sees it whose commits are counted: who creates the next number has the next one.
 
     A writer begins with the last commit that it finds in the folder, reads on to the last that is there, and
     creates the one behind it.
     """
 
-    first: ClassVar[int]
-    form: ClassVar[str]
-    numbered: ClassVar[re.Pattern[str]]
-    laid: ClassVar[str] = ""  # what the table has from its beginning
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._next = -1
+    folder: str
+    first: int
+    form: str  # of a commit's name
+    number_in: Callable[[str], int | None]  # by its last component
+    laid: str = ""  # what the table has from its beginning
+    next: int = -1
 
     def lay(self, path: StorePath) -> None:
         if self.laid:
-            path.create(f"{self._folder}/{self.laid}", b"{}")
+            path.create(f"{self.folder}/{self.laid}", b"{}")
 
     def commit(self, writer: Writer) -> bool:
-        if self._next < 0:
+        """Try to commit once; return whether it was acknowledged."""
+        if self.next < 0:
             there = writer.path.names(self._name(self.first).rpartition("/")[0])
-            numbers = [int(match[1]) for name in there if (match := self.numbered.search(name))]
-            self._next = max(numbers, default=self.first)
-        if self._next > self.first and random.random() < _LOOKS_BACK:  # noqa: S311
-            writer.read("commit", self._folder, self._name(random.randrange(self.first, self._next)))  # noqa: S311
-        while writer.read("commit", self._folder, self._name(self._next)):
-            self._next += 1
-        outcome = writer.create("commit", self._folder, self._name(self._next))
+            numbers = (self.number_in(name.rpartition("/")[2]) for name in there)
+            self.next = max((each for each in numbers if each is not None), default=self.first)
+        if self.next > self.first and random.random() < _LOOKS_BACK:  # noqa: S311
+            writer.read("commit", self.folder, self._name(random.randrange(self.first, self.next)))  # noqa: S311
+        while writer.read("commit", self.folder, self._name(self.next)):
+            self.next += 1
+        outcome = writer.create("commit", self.folder, self._name(self.next))
         if outcome in ("created", "taken"):
-            self._next += 1
+            self.next += 1
         return outcome == "created"
 
     def _name(self, number: int) -> str:
-        return f"{self._folder}/{self.form.format(number)}"
-
-
-class Paimon(_Numbered):
-    """Snapshots, below a schema."""
-
-    first = 1
-    form = "snapshot/snapshot-{}"
-    numbered = re.compile(r"/snapshot-(\d+)$")
-    laid = "schema/schema-0"
-
-
-class Delta(_Numbered):
-    """Entries of the log."""
-
-    first = 0
-    form = "_delta_log/{:020d}.json"
-    numbered = re.compile(r"/(\d{20})\.json$")
+        return f"{self.folder}/{self.form.format(number)}"
 
 
 class Hudi:
@@ -351,4 +323,14 @@ class Hudi:
         return name, writer.create("commit", self._folder, name, identity, saw)
 
 
-WORKLOADS: dict[str, Callable[[str], Workload]] = {"hudi": Hudi, "paimon": Paimon, "delta": Delta}
+WORKLOADS: dict[str, Callable[[str], Hudi | Numbered]] = {
+    "hudi": Hudi,
+    "paimon": partial(
+        Numbered,
+        first=1,
+        form="snapshot/snapshot-{}",
+        number_in=partial(paimon.number_in, "snapshot"),
+        laid="schema/schema-0",
+    ),
+    "delta": partial(Numbered, first=0, form="_delta_log/{:020d}.json", number_in=delta.number_in),
+}

@@ -23,7 +23,7 @@ def broken(change: Change, options: Mapping[str, Any]) -> Contender:
     """Return the path by a mutant, for which no promise is made; this process stays a right one."""
     import_module(_DOOR)
     told = {"name": change.name, "source": change.source, "old": change.old, "new": change.new}
-    return Contender(change.name, f"{__name__}:open_path", {**options, "change": told})
+    return Contender(change.name, open_path, {**options, "change": told})
 
 
 def open_path(change: Mapping[str, str], **options: Any) -> Guarded:
