@@ -32,7 +32,7 @@ from putifabsent.fsspec_plugin.instances import lender, remember
 from putifabsent.fsspec_plugin.many import join
 from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
@@ -122,9 +122,8 @@ class Mount:
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
         self._relies: set[bool] = set()  # for names that are judged, for those that are not
+        # Of tables whose other mounts were looked at, whether this one has agreed with them, too.
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._looked: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._terms: Cache[str, Terms] = Cache(MOST_KNOWN)
         self._copies: bool | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         # A turn may hold on to it when nobody has its filesystem any more.
@@ -278,8 +277,6 @@ class Mount:
             return self._together(step.decisions)
         if isinstance(step, Aside):
             return step.work()
-        if isinstance(step, Ask):
-            return step.question()
         if isinstance(step, Either):
             return step.called()
         return getattr(self.fs, step.method)(*step.args, **step.kwargs)
@@ -291,11 +288,9 @@ class Mount:
             return await self._together_async(step.decisions)
         # Not in the loop's own threads: what is done here may wait for a client that needs one of them.
         if isinstance(step, Aside):
-            return await in_thread(step.work, _aside())
-        if isinstance(step, Ask):
-            # One at a time: who comes next finds the answer.
-            async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-                return await in_thread(step.question, _aside())
+            lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+            async with lock if step.once else contextlib.nullcontext():
+                return await in_thread(step.work, _aside())
         if isinstance(step, Either):
             return await step.awaited()
         if self.fs.async_impl:
@@ -397,10 +392,9 @@ class Mount:
             if judged or not self.by_the_store:
                 self._require_order(name)  # another bucket's order may be another
         else:
-            yield Ask(partial(self.rely, name, judged=judged))
-        if name.state not in self._agreed:
-            yield from self._knowing_terms(name.state)
-            yield Decide(self.agreement(name))
+            yield Aside(partial(self.rely, name, judged=judged), once=True)
+        if not self._agreed.get(name.state):
+            yield Decide(self.agreement(name, (yield from self._terms(name.state))))
             self._agreed.keep(name.state, True)
 
     def looking(self, states: Iterable[str], *, once: bool) -> Steps[None]:
@@ -410,23 +404,23 @@ class Mount:
         ``once`` it is enough to have looked before.
         """
         for state in states:
-            if once and (state in self._agreed or state in self._looked):
+            if once and state in self._agreed:
                 continue
-            yield from self._knowing_terms(state)
-            yield Decide(look_for_others(state, self._terms.get(state, NATIVE)))
+            yield Decide(look_for_others(state, (yield from self._terms(state))))
             if once:
-                self._looked.keep(state, True)
+                self._agreed.keep(state, False)
 
     def forget_below(self, folder: str) -> None:
         """Forget who decides about the tables in a folder that is removed: the next ones may have another."""
-        for known in (self._agreed, self._looked):
-            for state in list(known):
-                if state.startswith(f"{folder}/"):
-                    known.pop(state, None)
+        for state in list(self._agreed):
+            if state.startswith(f"{folder}/"):
+                self._agreed.pop(state, None)
 
-    def _knowing_terms(self, state: str) -> Steps[None]:
+    def _terms(self, state: str) -> Steps[Terms]:
+        terms: Terms = NATIVE
         if self.arbiter is not None:
-            self._terms.keep(state, (yield Ask(partial(stores.terms_of, self.arbiter, state))))
+            terms = yield Aside(partial(stores.terms_of, self.arbiter, state), once=True)
+        return terms
 
     def rely(self, name: Name, *, judged: bool) -> None:
         """Find out, once, whether the store can be relied on."""
@@ -450,15 +444,14 @@ class Mount:
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
             asked = self.options.arbiter, self.store, folder, self._remade
-            self._copies = yield Ask(partial(stores.copies_safely, *asked))
+            self._copies = yield Aside(partial(stores.copies_safely, *asked), once=True)
         return bool(self._copies)
 
-    def agreement(self, name: Name) -> Protocol[None]:
+    def agreement(self, name: Name, terms: Terms | None = None) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""
         if self.arbiter is None:
             return look_for_others(name.state, NATIVE)
-        terms = self._terms.get(name.state) or stores.terms_of(self.arbiter, name.state)
-        return agree(name.state, terms, self.looker(name))
+        return agree(name.state, terms or stores.terms_of(self.arbiter, name.state), self.looker(name))
 
     def verdicts(self, folder: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store's operations, or has found lately."""
