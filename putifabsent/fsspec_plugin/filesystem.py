@@ -321,15 +321,13 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
         """Return a :class:`~putifabsent.fsspec_plugin.turns.Turn`, a lock for ``with``, ``async with``."""
-        waits = self.mount.options.deadline if timeout is None else timeout
-        return Turn(self.guard, self.mount.paths.full(table), lease, waits)
+        return Turn(self.guard, self.mount.paths.full(table), lease, timeout)
 
     def slot(
         self, table: str, *, partitions: Iterable[str] | None = None, timeout: float | None = None
     ) -> Slot:
         """Return a :class:`~putifabsent.fsspec_plugin.slots.Slot`, for ``with``, ``async with``."""
-        waits = self.mount.options.deadline if timeout is None else timeout
-        return Slot(self.guard, self.mount.paths.full(table), partitions, waits)
+        return Slot(self.guard, self.mount.paths.full(table), partitions, timeout)
 
     def ledger(self, table: str) -> Ledger:
         """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.

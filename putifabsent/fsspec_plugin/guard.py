@@ -244,7 +244,8 @@ class Guard:
         if not self.mount.has_folders:
             if self.mount.paths.is_a_version(path):
                 raise ValueError(f"{path!s} names one version: read it and write the bytes to {name.path}")
-            self.mount.paths.check(path)
+            stripped = self.mount.paths.strip(path)
+            check_path(path if isinstance(path, str) else stripped, stripped)
         return self.mount.paths.full(path)
 
     def resolving(self, path: str, token: str) -> Steps[Holder | None]:

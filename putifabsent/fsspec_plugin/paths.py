@@ -74,11 +74,6 @@ class Paths:
         plain = stripped[: len(bucket) + 1 + len(key)]
         return path if plain == stripped or not key else plain
 
-    def check(self, path: Any) -> None:
-        """Refuse a path that can't be created: see :func:`check_path`."""
-        stripped = self.strip(path)
-        check_path(path if isinstance(path, str) else stripped, stripped)
-
 
 def own(path: Any, protocols: tuple[str, ...]) -> Any:
     """Return paths without these protocols."""

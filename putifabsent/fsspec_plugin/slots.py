@@ -418,10 +418,12 @@ class Slot:
     ``TimeoutError``: others wanted to write the same all the time.
     """
 
-    def __init__(self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float) -> None:
+    def __init__(
+        self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float | None
+    ) -> None:
         self.table = table
         self._guard = guard
-        self._timeout = timeout
+        self._timeout = guard.mount.options.deadline if timeout is None else timeout
         self._wants = _set_of(table, partitions)
         self._slots = guard.slots
         self._is_entered = False

@@ -120,14 +120,14 @@ class Turn:
     had given no sign of life; or another mount has removed the table.
     """
 
-    def __init__(self, guard: Guard, table: str, lease: float, timeout: float) -> None:
+    def __init__(self, guard: Guard, table: str, lease: float, timeout: float | None) -> None:
         if not 0 < lease <= LONGEST_LEASE:
             msg = f"lease must be a positive number of seconds, {LONGEST_LEASE:g} at most, not {lease!r}"
             raise ValueError(msg)
         self.table = table
         self._guard = guard
         self._lease = lease
-        self._timeout = timeout
+        self._timeout = guard.mount.options.deadline if timeout is None else timeout
         # By thread or task that has entered it and not left it: one lock may be many threads'.
         self._taken: dict[TurnName, _Taken] = {}
 
