@@ -482,10 +482,19 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     # Creating several
 
     pipe, _pipe = many.pipe, many.pipe_async
-    put, _put = many.put, many.put_async
-    get, _get = many.get, many.get_async
-    copy, _copy = many.copy, many.copy_async
     mv = many.mv
+
+    @in_both_colours()
+    def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return (yield from many.between(self, "put", lpath, self._own(rpath), *args, **kwargs))
+
+    @in_both_colours()
+    def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return (yield from many.between(self, "get", self._own(rpath), lpath, *args, **kwargs))
+
+    @in_both_colours()
+    def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return (yield from many.between(self, "copy", self._own(path1), self._own(path2), *args, **kwargs))
 
     # Removing
 
