@@ -46,7 +46,6 @@ from putifabsent.fsspec_plugin.instances import (
     commits_of,
     is_shared,
     made_again,
-    remember,
 )
 from putifabsent.fsspec_plugin.mount import Deferring, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
@@ -104,6 +103,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
     _loop: asyncio.AbstractEventLoop | None
+    _pid: int
     mount: Mount  # the wrapped filesystem, its store and its arbiter
     guard: Guard  # what says what becomes of a name
     root_marker = ""
@@ -166,13 +166,11 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
         self._strip_protocol = mount.paths.strip  # type: ignore[method-assign]
         self._parent = wrapped._parent
-        remember(self)
 
     # What is wrapped, in whichever process this is
 
     @property
     def fs(self) -> AbstractFileSystem:
-        """The wrapped filesystem."""
         return self.mount.fs
 
     @classmethod
@@ -189,7 +187,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @property
     def dircache(self) -> Any:
-        """What the wrapped filesystem remembers of listings."""
         return self.fs.dircache
 
     @dircache.setter
@@ -219,7 +216,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that runs the asynchronous methods, if the caller has none."""
+        """The loop that runs the asynchronous methods, if the caller has none; a fork has one of its own."""
+        if self._pid != os.getpid():
+            self._pid, self._loop = os.getpid(), None
         if self._loop is None and not self.asynchronous:
             self._loop = get_loop()
         return self._loop
@@ -247,11 +246,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def _configured(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in self.fs.storage_options.items() if key not in given}
 
-    def forget_process(self) -> None:
-        """In a forked child: no loop or thread of the parent works here, as no client does (its mount's)."""
-        self._pid = os.getpid()
-        self._loop = None
-
     # For rooms that work on what lies behind it
 
     @property
@@ -266,7 +260,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @property
     def backend(self) -> Store:
-        """The store behind the wrapped filesystem."""
         return self.mount.store
 
     @property
@@ -354,7 +347,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return [one.rstrip("/") for one in path] if isinstance(path, list) else path.rstrip("/")
 
     def unstrip_protocol(self, name: str) -> str:
-        """Return the address of a name."""
         return f"{self._protocols()[0]}::{self.fs.unstrip_protocol(self._own(name))}"
 
     # What is there
@@ -425,7 +417,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours(like=2, creates=1)
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Steps[Any]:
-        """Copy a file within the store."""
         return (yield from self._copying(path1, path2, kwargs))
 
     def _copying(self, path1: str, path2: str, kwargs: dict[str, Any]) -> Steps[Any]:
@@ -502,7 +493,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def rm(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Steps[Any]:
-        """Remove files and folders. A removed name is free again."""
         removals = self.guard.removals
         if recursive and maxdepth is None and removals.is_a_pattern(path):
             # A table goes with what is hidden in it, as it does by its own name.

@@ -74,7 +74,6 @@ class Cache(OrderedDict[K, V]):
         self._most = most
 
     def keep(self, key: K, value: V) -> V:
-        """Remember a value, and return it."""
         self[key] = value
         if len(self) > self._most:
             self.popitem(last=False)
@@ -133,7 +132,6 @@ class Mount:
 
     @property
     def fs(self) -> AbstractFileSystem:
-        """The wrapped filesystem."""
         under_way = self.transaction
         if under_way is not None and under_way.is_here and under_way.deferring is not None:
             deferring: AbstractFileSystem = under_way.deferring
@@ -149,7 +147,6 @@ class Mount:
 
     @property
     def store(self) -> Store:
-        """The store behind the wrapped filesystem."""
         if self._store is None and self._lender is not None:
             self._store = self._lender.mount.store
         if self._store is None:
@@ -257,14 +254,12 @@ class Mount:
     # Running
 
     def walk(self, steps: Steps[T]) -> T:
-        """Take steps, one after the other."""
         try:
             return walk(steps, self._perform)
         finally:
             steps.close()  # an interrupt between two of them ends what they have begun, too
 
     async def walk_async(self, steps: Steps[T]) -> T:
-        """:meth:`walk`, asynchronously."""
         try:
             return await walk_async(steps, self._perform_async)
         finally:
@@ -347,7 +342,6 @@ class Mount:
         deadline: float | None = None,
         creates: bool = False,
     ) -> Any:
-        """:meth:`run`, asynchronously."""
         bulk = join()
         requests: list[Request] = []
         deadline = self.options.deadline if deadline is None else deadline
@@ -423,7 +417,6 @@ class Mount:
         return terms
 
     def rely(self, name: Name, *, judged: bool) -> None:
-        """Find out, once, whether the store can be relied on."""
         if judged or not self.by_the_store:
             self._require_order(name)
         wanted = NEEDED if self.arbiter is None else self.arbiter.needs
@@ -454,7 +447,6 @@ class Mount:
         return agree(name.state, terms or stores.terms_of(self.arbiter, name.state), self.looker(name))
 
     def verdicts(self, folder: str) -> dict[str, Verdict]:
-        """Return what a probe finds of the store's operations, or has found lately."""
         return stores.verdicts_of(self.store, folder, self._remade)
 
     @property

@@ -39,7 +39,6 @@ class Paths:
         return self._may_be_plain and type(path) is str and _PLAIN.fullmatch(path) is not None
 
     def own(self, path: Any) -> Any:
-        """Return paths without the guarded filesystem's own protocol; the wrapped one does the rest."""
         return own(path, self._protocols)
 
     def own_if_address(self, value: Any) -> Any:
@@ -57,11 +56,9 @@ class Paths:
         return spelled_out(self.strip(self.without_version(path)), self._mount.kind)
 
     def all_full(self, path: Any) -> list[str]:
-        """Return the full names of a path, or of several."""
         return [self.full(each) for each in each_of(path)]
 
     def is_a_version(self, path: Any) -> bool:
-        """Whether a path names one version of an object."""
         return self.without_version(path) is not path
 
     def without_version(self, path: Any) -> Any:

@@ -52,7 +52,6 @@ class OnDisk(_Guarded):
 
     @property
     def auto_mkdir(self) -> bool:
-        """Whether the folders of what is written are made."""
         return bool(self.fs.auto_mkdir)
 
     @auto_mkdir.setter

@@ -268,7 +268,6 @@ class Reads:
     # All below a folder
 
     def finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
-        """List all files below a folder, with their details."""
         shown, _ = yield from self.below(path, withdirs=withdirs)
         rules = self._guard.rules
         if rules is not None:
