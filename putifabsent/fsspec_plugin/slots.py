@@ -434,21 +434,11 @@ class Slot:
         return f"<Slot {'' if self._held else 'not '}held in {self.table}>"
 
     def __enter__(self) -> Self:
-        self._enter()
-        try:
-            self._guard.mount.walk(self._taking())
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        self._guard.mount.walk(self._taking())
         return self
 
     async def __aenter__(self) -> Self:
-        self._enter()
-        try:
-            await self._guard.mount.walk_async(self._taking())
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
+        await self._guard.mount.walk_async(self._taking())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -457,12 +447,19 @@ class Slot:
     async def __aexit__(self, *_: object) -> None:
         await self._guard.mount.walk_async(self._leaving())
 
-    def _enter(self) -> None:
+    def _taking(self) -> Steps[None]:
         if self._is_entered:
             raise RuntimeError(f"this slot of {self.table} is held already: ask fs.slot for another one")
         self._is_entered = True
+        try:
+            yield from self._waiting()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self._leaving()
+            raise
 
-    def _taking(self) -> Steps[None]:
+    def _waiting(self) -> Steps[None]:
         name = yield from self._guard.ledgers.table_for_turns(self.table)
         creation = self._guard.mount.looker(name)
         # One session each: the threads of one process wait for each other, too.
