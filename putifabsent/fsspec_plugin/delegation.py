@@ -208,7 +208,8 @@ def _writing(fs: GuardedFileSystem, name: str, path: Any, options: dict[str, Any
 def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(found)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return found(*map(fs.mount.paths.own_if_address, args), **kwargs)
+        own = fs.mount.paths.own
+        return found(*(own(each) if isinstance(each, (str, list)) else each for each in args), **kwargs)
 
     return call
 

@@ -41,10 +41,6 @@ class Paths:
     def own(self, path: Any) -> Any:
         return own(path, self._protocols)
 
-    def own_if_address(self, value: Any) -> Any:
-        """Return what may be paths, or something else, without that protocol."""
-        return self.own(value) if isinstance(value, (str, list)) else value
-
     def strip(self, path: Any) -> Any:
         """Return paths without any protocol, as the wrapped filesystem strips them."""
         return path if self.is_plain(path) else self._strip(self.own(path))

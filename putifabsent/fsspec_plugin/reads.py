@@ -285,13 +285,6 @@ class Reads:
         shown = yield from rules.with_timelines(details)
         return dict(sorted(shown.items())) if detail else sorted(shown)
 
-    def beginning_with(self, prefix: str, path: str, found: Details) -> Details:
-        """Keep what ``path`` and ``prefix`` begin: fsspec's patterns ask object stores for that."""
-        if not prefix:
-            return found
-        start = f"{self._mount.paths.full(path).rstrip('/')}/{prefix}"
-        return {name: detail for name, detail in found.items() if name.startswith(start)}
-
     def below(self, path: str, *, withdirs: bool) -> Steps[tuple[Details, list[Sighting]]]:
         """Return what is below a folder, with its details, and what the arbiter knows of names there."""
         full = self._mount.paths.full
