@@ -242,7 +242,7 @@ class Service:
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         is_known = any(hmac.compare_digest(given, each) for each in self._secrets)
         if is_known and isinstance(request.protocol, Connection):
-            request.protocol.known()
+            request.protocol.was.known()
         answer: web.StreamResponse
         if not (is_known or request.path == "/v1/health"):
             answer = _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
