@@ -52,6 +52,7 @@ from putifabsent.fsspec_plugin.options import Options, check_options, made_with,
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
+from putifabsent.fsspec_plugin.stores import verdicts_of
 from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
 from putifabsent.shim.names import states_at
@@ -292,7 +293,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store, or has found; it may write in ``.putifabsent/``."""
-        return self.mount.verdicts(self._strip_protocol(path))
+        return verdicts_of(self.mount.store, self._strip_protocol(path), self.mount.remade)
 
     def perform(self, protocol: Protocol[T]) -> T:
         """Run a protocol of the shim on this mount's store, until its deadline."""

@@ -26,7 +26,7 @@ from fsspec.asyn import _get_batch_size
 from putifabsent.backends.base import Creation, Store
 from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.probe import BESIDE, NEEDED, Verdict
+from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.instances import lender, remember
 from putifabsent.fsspec_plugin.many import join
@@ -162,7 +162,7 @@ class Mount:
             return self.store
         with self._making:
             if self._alike is None:
-                self._alike = stores.store_like(self._remade)
+                self._alike = stores.store_like(self.remade)
             return self._alike
 
     @property
@@ -424,7 +424,7 @@ class Mount:
             wanted = (*wanted, *BESIDE)
         if needs := [each for each in dict.fromkeys(wanted) if each not in self.relied]:
             folder = name.state.rpartition("/")[0]
-            stores.rely_on(self.options.arbiter, needs, self.store, folder, self._remade)
+            stores.rely_on(self.options.arbiter, needs, self.store, folder, self.remade)
             self.relied.update(needs)
         self._relies.add(judged)
 
@@ -436,7 +436,7 @@ class Mount:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            asked = self.options.arbiter, self.store, folder, self._remade
+            asked = self.options.arbiter, self.store, folder, self.remade
             self._copies = yield Aside(partial(stores.copies_safely, *asked), once=True)
         return bool(self._copies)
 
@@ -446,11 +446,8 @@ class Mount:
             return look_for_others(name.state, NATIVE)
         return agree(name.state, terms or stores.terms_of(self.arbiter, name.state), self.looker(name))
 
-    def verdicts(self, folder: str) -> dict[str, Verdict]:
-        return stores.verdicts_of(self.store, folder, self._remade)
-
     @property
-    def _remade(self) -> stores.Remade:
+    def remade(self) -> stores.Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
 
 
