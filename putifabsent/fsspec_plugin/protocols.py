@@ -60,20 +60,12 @@ class OnDisk(_Guarded):
         if "mount" in vars(self):
             self.fs.auto_mkdir = value
 
-    @property
-    def fsid(self) -> Any:
-        return self.fs.fsid
-
-    def _isfilestore(self) -> bool:
-        return bool(self.fs._isfilestore())
-
     def lexists(self, path: str, **kwargs: Any) -> bool:
         """Whether a name is there, be it a link to nothing."""
         is_there = self.fs.lexists(self.mount.paths.own(path), **kwargs)
         return bool(is_there) or bool(self.mount.walk(self.guard.reads.existing(path, {})))
 
-    def islink(self, path: str) -> bool:
-        return bool(self.fs.islink(self.mount.paths.own(path)))
+    islink = LocalFileSystem.islink  # which strips paths as its instance does
 
     def chmod(self, path: str, mode: int) -> Any:
         return read_by(self, "chmod", path, mode)
