@@ -40,7 +40,6 @@ class GuardedFileIO(FsspecFileIO):
     """
 
     def new_output(self, location: str) -> GuardedOutputFile:
-        """Return a file to write."""
         return GuardedOutputFile(location=location, fs=self._get_fs_from_uri(urlparse(location), location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:

@@ -54,14 +54,9 @@ from pypaimon.filesystem.caching_file_io import CachingFileIO
 from pypaimon.filesystem.pyarrow_file_io import PyArrowFileIO
 
 from putifabsent.errors import ConfigError, NameExpired, NameTaken
-from putifabsent.fsspec_plugin import (
-    GuardedFileSystem,
-    GuardedLocalFileSystem,
-    GuardedMemoryFileSystem,
-    GuardedS3FileSystem,
-)
+from putifabsent.fsspec_plugin import GuardedFileSystem, GuardedS3FileSystem
 from putifabsent.fsspec_plugin.paths import refuse_pattern
-from putifabsent.fsspec_plugin.protocols import BY_SCHEME
+from putifabsent.fsspec_plugin.protocols import BY_SCHEME, guarded
 from putifabsent.fsspec_plugin.stores import GUARDED
 
 if TYPE_CHECKING:
@@ -87,16 +82,15 @@ class GuardedFileIO(FileIO):
     """
 
     def __init__(self, warehouse: str, options: Options) -> None:
-        guarded = BY_SCHEME.get(warehouse.partition("://")[0] if "://" in warehouse else "file")
-        if guarded is None:
+        scheme = warehouse.partition("://")[0] if "://" in warehouse else "file"
+        if scheme not in BY_SCHEME:
             known = ", ".join(f"{scheme}://" for scheme in GUARDED)
             raise ConfigError(f"a warehouse is a folder or one of {known}, not {warehouse}")
         self.properties = options
         self.uri_reader_factory = UriReaderFactory(options)
-        in_url = guarded._get_kwargs_from_urls(warehouse)  # noqa: SLF001 - fsspec's name for it
-        self.fs = guarded(**{**in_url, **_storage_options(guarded, options.to_map())})
+        self.fs, _ = guarded(warehouse, **_storage_options(BY_SCHEME[scheme], options.to_map()))
         self.filesystem = PyFileSystem(FSSpecHandler(self.fs))
-        self._folders = guarded in (GuardedLocalFileSystem, GuardedMemoryFileSystem)
+        self._folders = self.fs.mount.has_folders
 
     # pypaimon's writers of data files ask no more of a FileIO than the methods below.
     write_parquet = PyArrowFileIO.write_parquet
@@ -322,12 +316,10 @@ class GuardedCatalog(FileSystemCatalog):
         self.catalog_options = context.options
         self.catalog_context = context
         self._cache_manager = CachingFileIO.create_cache_manager(context.options)
-        guarded = GuardedFileIO(self.warehouse, context.options)
-        self.file_io = CachingFileIO.wrap_with_caching_if_needed(
-            guarded, context.options, self._cache_manager
-        )
-        if self.file_io is not guarded:
-            self.file_io = _Cached(guarded, self._cache_manager, self.file_io._whitelist)  # noqa: SLF001
+        files = GuardedFileIO(self.warehouse, context.options)
+        self.file_io = CachingFileIO.wrap_with_caching_if_needed(files, context.options, self._cache_manager)
+        if self.file_io is not files:
+            self.file_io = _Cached(files, self._cache_manager, self.file_io._whitelist)  # noqa: SLF001
 
     def _load_data_table(self, identifier: Identifier) -> FileStoreTable:
         table = super()._load_data_table(identifier)
@@ -347,7 +339,7 @@ class _Loader(CatalogLoader):
         return GuardedCatalog(self.loaded_from)
 
 
-def _storage_options(guarded: type[GuardedFileSystem], options: Mapping[str, Any]) -> dict[str, Any]:
+def _storage_options(kind: type[GuardedFileSystem], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the filesystem's options: pypaimon's own for S3, then what is under our prefix."""
     own = {
         key.removeprefix(_PREFIX): _parsed(value) for key, value in options.items() if key.startswith(_PREFIX)
@@ -356,7 +348,7 @@ def _storage_options(guarded: type[GuardedFileSystem], options: Mapping[str, Any
         # Other writers' snapshots must be seen at once; and what is in a Paimon warehouse is Paimon's.
         "use_listings_cache": False,
         "formats": ["paimon"],
-        **(_s3_options(options) if guarded is GuardedS3FileSystem else {}),
+        **(_s3_options(options) if kind is GuardedS3FileSystem else {}),
         **own,
     }
 

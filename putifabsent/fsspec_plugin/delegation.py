@@ -183,45 +183,35 @@ def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> C
 
     @wraps(found)
     def call(*args: Any, **kwargs: Any) -> Any:
-        path, args, kwargs = _path_of(found, args, kwargs)
+        named, options = _arranged(fs.fs, name, ["path"], args, kwargs)
+        if not named:
+            inspect.signature(found).bind(**options)  # says what is missing
+        (path,) = named
         if public == "url":
-            arguments = inspect.signature(found).bind_partial(path, *args, **kwargs).arguments
-            refuse_signed_write(fs, name, path, {**arguments, **arguments.get("kwargs", {})})
+            refuse_signed_write(fs, name, path, options)
         if public in WRITES:
-            steps = _writing(fs, name, path, args, kwargs)
+            steps = _writing(fs, name, path, options)
         else:
-            steps = fs.guard.reads.reading(public, path, args, kwargs)
+            steps = fs.guard.reads.reading(public, path, (), options)
         return fs.mount.walk(steps) if name == public else fs.mount.walk_async(steps)
 
     return call
 
 
-def _writing(
-    fs: GuardedFileSystem, name: str, path: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Steps[Any]:
+def _writing(fs: GuardedFileSystem, name: str, path: Any, options: dict[str, Any]) -> Steps[Any]:
     _refuse((yield from fs.guard.promoting(path)), name)
-    arguments = (fs.guard.written_as(path), *map(fs.mount.paths.own_if_address, args))
-    return (yield Call(name.removeprefix("_"), arguments, kwargs))
+    own = fs.mount.paths.own
+    others = {key: own(value) if isinstance(value, list) else value for key, value in options.items()}
+    return (yield Call(name.removeprefix("_"), (fs.guard.written_as(path),), others))
 
 
 def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(found)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return found(*map(fs.mount.paths.own_if_address, args), **kwargs)
+        own = fs.mount.paths.own
+        return found(*(own(each) if isinstance(each, (str, list)) else each for each in args), **kwargs)
 
     return call
-
-
-def _path_of(
-    found: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Part the path of a call, by position or by name, from its other arguments."""
-    if args:
-        return args[0], args[1:], kwargs
-    first = next(iter(inspect.signature(found).parameters))
-    if first not in kwargs:
-        inspect.signature(found).bind(**kwargs)  # says what is missing
-    return kwargs[first], (), {key: value for key, value in kwargs.items() if key != first}
 
 
 def _refuse(name: Name | None, method: str) -> None:

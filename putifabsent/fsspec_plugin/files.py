@@ -358,7 +358,6 @@ class CompressedFile(io.BufferedIOBase):
         return memoryview(data).nbytes
 
     def close(self) -> None:
-        """Write the compressor's end, then create the name."""
         if not self.closed:
             super().close()
             try:
@@ -381,7 +380,6 @@ class CompressedFile(io.BufferedIOBase):
     __exit__ = _end_of_block
 
     def __del__(self) -> None:
-        """Discard: a handle that nobody holds was never finished."""
         if not self.closed:
             self.discard()
 

@@ -46,13 +46,13 @@ from putifabsent.fsspec_plugin.instances import (
     commits_of,
     is_shared,
     made_again,
-    remember,
 )
 from putifabsent.fsspec_plugin.mount import Deferring, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
+from putifabsent.fsspec_plugin.stores import verdicts_of
 from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.fsspec_plugin.turns import Turn
 from putifabsent.shim.names import states_at
@@ -104,6 +104,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     protocol: ClassVar[str | tuple[str, ...]] = "putifabsent"
     _loop: asyncio.AbstractEventLoop | None
+    _pid: int
     mount: Mount  # the wrapped filesystem, its store and its arbiter
     guard: Guard  # what says what becomes of a name
     root_marker = ""
@@ -166,13 +167,11 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         # fsspec calls these on the class as well as on the instance, which alone knows what it wraps.
         self._strip_protocol = mount.paths.strip  # type: ignore[method-assign]
         self._parent = wrapped._parent
-        remember(self)
 
     # What is wrapped, in whichever process this is
 
     @property
     def fs(self) -> AbstractFileSystem:
-        """The wrapped filesystem."""
         return self.mount.fs
 
     @classmethod
@@ -189,7 +188,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @property
     def dircache(self) -> Any:
-        """What the wrapped filesystem remembers of listings."""
         return self.fs.dircache
 
     @dircache.setter
@@ -219,7 +217,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that runs the asynchronous methods, if the caller has none."""
+        """The loop that runs the asynchronous methods, if the caller has none; a fork has one of its own."""
+        if self._pid != os.getpid():
+            self._pid, self._loop = os.getpid(), None
         if self._loop is None and not self.asynchronous:
             self._loop = get_loop()
         return self._loop
@@ -247,11 +247,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def _configured(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in self.fs.storage_options.items() if key not in given}
 
-    def forget_process(self) -> None:
-        """In a forked child: no loop or thread of the parent works here, as no client does (its mount's)."""
-        self._pid = os.getpid()
-        self._loop = None
-
     # For rooms that work on what lies behind it
 
     @property
@@ -266,7 +261,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @property
     def backend(self) -> Store:
-        """The store behind the wrapped filesystem."""
         return self.mount.store
 
     @property
@@ -299,7 +293,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def verdicts(self, path: str) -> dict[str, Verdict]:
         """Return what a probe finds of the store, or has found; it may write in ``.putifabsent/``."""
-        return self.mount.verdicts(self._strip_protocol(path))
+        return verdicts_of(self.mount.store, self._strip_protocol(path), self.mount.remade)
 
     def perform(self, protocol: Protocol[T]) -> T:
         """Run a protocol of the shim on this mount's store, until its deadline."""
@@ -321,15 +315,13 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
         """Return a :class:`~putifabsent.fsspec_plugin.turns.Turn`, a lock for ``with``, ``async with``."""
-        waits = self.mount.options.deadline if timeout is None else timeout
-        return Turn(self.guard, self.mount.paths.full(table), lease, waits)
+        return Turn(self.guard, self.mount.paths.full(table), lease, timeout)
 
     def slot(
         self, table: str, *, partitions: Iterable[str] | None = None, timeout: float | None = None
     ) -> Slot:
         """Return a :class:`~putifabsent.fsspec_plugin.slots.Slot`, for ``with``, ``async with``."""
-        waits = self.mount.options.deadline if timeout is None else timeout
-        return Slot(self.guard, self.mount.paths.full(table), partitions, waits)
+        return Slot(self.guard, self.mount.paths.full(table), partitions, timeout)
 
     def ledger(self, table: str) -> Ledger:
         """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
@@ -356,7 +348,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return [one.rstrip("/") for one in path] if isinstance(path, list) else path.rstrip("/")
 
     def unstrip_protocol(self, name: str) -> str:
-        """Return the address of a name."""
         return f"{self._protocols()[0]}::{self.fs.unstrip_protocol(self._own(name))}"
 
     # What is there
@@ -427,7 +418,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
 
     @in_both_colours(like=2, creates=1)
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Steps[Any]:
-        """Copy a file within the store."""
         return (yield from self._copying(path1, path2, kwargs))
 
     def _copying(self, path1: str, path2: str, kwargs: dict[str, Any]) -> Steps[Any]:
@@ -484,10 +474,19 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     # Creating several
 
     pipe, _pipe = many.pipe, many.pipe_async
-    put, _put = many.put, many.put_async
-    get, _get = many.get, many.get_async
-    copy, _copy = many.copy, many.copy_async
     mv = many.mv
+
+    @in_both_colours()
+    def put(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return (yield from many.between(self, "put", lpath, self._own(rpath), *args, **kwargs))
+
+    @in_both_colours()
+    def get(self, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return (yield from many.between(self, "get", self._own(rpath), lpath, *args, **kwargs))
+
+    @in_both_colours()
+    def copy(self, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Steps[Any]:
+        return (yield from many.between(self, "copy", self._own(path1), self._own(path2), *args, **kwargs))
 
     # Removing
 
@@ -495,7 +494,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def rm(
         self, path: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> Steps[Any]:
-        """Remove files and folders. A removed name is free again."""
         removals = self.guard.removals
         if recursive and maxdepth is None and removals.is_a_pattern(path):
             # A table goes with what is hidden in it, as it does by its own name.

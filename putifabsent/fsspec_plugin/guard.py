@@ -60,7 +60,6 @@ class Guard:
         self.rules: Hudi | None = rules_of(mount, self)
 
     def rules_for(self, name: Name) -> Hudi | None:
-        """Return the rules of a name's format; None: it has none."""
         rules = self.rules
         if rules is None or name.format == rules.format:
             return rules
@@ -74,7 +73,6 @@ class Guard:
     # Which names are guarded
 
     def explain(self, path: Any) -> Name:
-        """Say what a path is, by itself."""
         return self.mount.policy.classify(self.mount.paths.full(path))
 
     def classify(self, path: Any, *, explicit: bool) -> Name:
@@ -153,7 +151,6 @@ class Guard:
         return True
 
     def _any(self, siblings: tuple[str, ...], *absences: type[OSError]) -> Steps[bool]:
-        """Say whether one of several files or folders is there."""
         for sibling in siblings:
             with contextlib.suppress(*absences):
                 if (yield from self.mount.is_there(sibling)):
@@ -244,7 +241,8 @@ class Guard:
         if not self.mount.has_folders:
             if self.mount.paths.is_a_version(path):
                 raise ValueError(f"{path!s} names one version: read it and write the bytes to {name.path}")
-            self.mount.paths.check(path)
+            stripped = self.mount.paths.strip(path)
+            check_path(path if isinstance(path, str) else stripped, stripped)
         return self.mount.paths.full(path)
 
     def resolving(self, path: str, token: str) -> Steps[Holder | None]:
@@ -331,7 +329,6 @@ class Guard:
             self._refuse_obstacle(name)
 
     def relying(self, name: Name) -> Steps[None]:
-        """Find out, before a name is decided about, whether store and mounts can be relied on."""
         return (self.rules_for(name) or self.mount).relying(name)
 
     def by_name(self, name: Name, body: Body, creation: Creation) -> Protocol[Created]:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.inspection.inspecting import Commits
 
-# By id, for fsspec's filesystems compare equal by their options.
-_known: weakref.WeakValueDictionary[int, Forgets] = weakref.WeakValueDictionary()
+_known: weakref.WeakSet[Forgets] = weakref.WeakSet()
 # Those of other processes, by all their options but for whom they work.
 _alike: weakref.WeakValueDictionary[str, GuardedFileSystem] = weakref.WeakValueDictionary()
 
@@ -99,7 +98,7 @@ def class_has(cls: type, name: str) -> bool:
 
 
 def _after_fork() -> None:
-    for instance in list(_known.values()):
+    for instance in list(_known):
         instance.forget_process()
 
 
@@ -146,7 +145,7 @@ class Forgets(Protocol):
 
 def remember(made: Forgets) -> None:
     """Have it forget that in each forked child, as long as anybody has it."""
-    _known[id(made)] = made
+    _known.add(made)
 
 
 def is_shared() -> bool:

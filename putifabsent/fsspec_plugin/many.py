@@ -33,6 +33,7 @@ from fsspec.utils import other_paths
 from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
+from putifabsent.fsspec_plugin.steps import Either, Steps
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.drive import walk, walk_async
 from putifabsent.shim.formats.hudi import step_of
@@ -66,52 +67,24 @@ async def pipe_async(fs: GuardedFileSystem, path: Any, *args: Any, **kwargs: Any
     return await together(piped())
 
 
-def _called(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
-    if fs.fs.async_impl and not (fs._intrans and method == "put"):
-        return waited_for(fs.loop, getattr(fs, f"_{method}"), *args, **kwargs)
-    way = partial(getattr(AbstractFileSystem, method), fs)
-    return walk(_calls_in_order(fs, way, *args, **kwargs), lambda options: way(**options))
+def between(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
+    """Go fsspec's own way from many names to many (``put``, ``get``, ``copy``), those here in their order."""
 
+    def called() -> Any:
+        if fs.fs.async_impl and not (fs._intrans and method == "put"):
+            return waited_for(fs.loop, awaited)
+        own = {key: value for key, value in kwargs.items() if key != "batch_size"}
+        way = partial(getattr(AbstractFileSystem, method), fs)
+        return walk(_calls_in_order(fs, way, *args, **own), lambda options: way(**options))
 
-async def _awaited(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Any:
-    way = partial(getattr(AsyncFileSystem, f"_{method}"), fs)
-    return await together(
-        walk_async(_calls_in_order(fs, way, *args, **kwargs), lambda options: way(**options))
-    )
+    async def awaited() -> Any:
+        way = partial(getattr(AsyncFileSystem, f"_{method}"), fs)
+        if method == "get" and fs.mount.kind != "local":  # what is there is nobody's name here
+            return await way(*args, **kwargs)
+        calls = _calls_in_order(fs, way, *args, **kwargs)
+        return await together(walk_async(calls, lambda options: way(**options)))
 
-
-def put(fs: GuardedFileSystem, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
-    """Upload local files and folders."""
-    if fs._intrans:
-        kwargs.pop("batch_size", None)
-    return _called(fs, "put", lpath, fs._own(rpath), *args, **kwargs)
-
-
-async def put_async(fs: GuardedFileSystem, *args: Any, **kwargs: Any) -> Any:
-    """:func:`put`, asynchronously."""
-    return await _awaited(fs, "put", *args, **kwargs)
-
-
-def get(fs: GuardedFileSystem, rpath: Any, lpath: Any, *args: Any, **kwargs: Any) -> Any:
-    """Download files and folders."""
-    return _called(fs, "get", fs._own(rpath), lpath, *args, **kwargs)
-
-
-async def get_async(fs: GuardedFileSystem, *args: Any, **kwargs: Any) -> Any:
-    """:func:`get`, asynchronously."""
-    if fs.mount.kind != "local":  # what is there is nobody's name here
-        return await AsyncFileSystem._get(fs, *args, **kwargs)
-    return await _awaited(fs, "get", *args, **kwargs)
-
-
-def copy(fs: GuardedFileSystem, path1: Any, path2: Any, *args: Any, **kwargs: Any) -> Any:
-    """Copy files and folders within the store."""
-    return _called(fs, "copy", fs._own(path1), fs._own(path2), *args, **kwargs)
-
-
-async def copy_async(fs: GuardedFileSystem, *args: Any, **kwargs: Any) -> Any:
-    """:func:`copy`, asynchronously."""
-    return await _awaited(fs, "copy", *args, **kwargs)
+    return (yield Either(called, awaited))
 
 
 def mv(

@@ -26,13 +26,13 @@ from fsspec.asyn import _get_batch_size
 from putifabsent.backends.base import Creation, Store
 from putifabsent.backends.cancellation import AT_ONCE, in_thread
 from putifabsent.backends.per_process import PerProcess
-from putifabsent.backends.probe import BESIDE, NEEDED, Verdict
+from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.instances import lender, remember
 from putifabsent.fsspec_plugin.many import join
 from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Aside, Ask, Call, Decide, Either, Step, Steps, Together
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
@@ -74,7 +74,6 @@ class Cache(OrderedDict[K, V]):
         self._most = most
 
     def keep(self, key: K, value: V) -> V:
-        """Remember a value, and return it."""
         self[key] = value
         if len(self) > self._most:
             self.popitem(last=False)
@@ -122,9 +121,8 @@ class Mount:
         self._arbiter: Arbiter | None = None
         self.relied: set[str] = set()
         self._relies: set[bool] = set()  # for names that are judged, for those that are not
+        # Of tables whose other mounts were looked at, whether this one has agreed with them, too.
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._looked: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._terms: Cache[str, Terms] = Cache(MOST_KNOWN)
         self._copies: bool | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         # A turn may hold on to it when nobody has its filesystem any more.
@@ -134,7 +132,6 @@ class Mount:
 
     @property
     def fs(self) -> AbstractFileSystem:
-        """The wrapped filesystem."""
         under_way = self.transaction
         if under_way is not None and under_way.is_here and under_way.deferring is not None:
             deferring: AbstractFileSystem = under_way.deferring
@@ -155,7 +152,6 @@ class Mount:
 
     @property
     def store(self) -> Store:
-        """The store behind the wrapped filesystem."""
         if self._store is None and self._lender is not None:
             self._store = self._lender.mount.store
         if self._store is None:
@@ -171,7 +167,7 @@ class Mount:
             return self.store
         with self._making:
             if self._alike is None:
-                self._alike = stores.store_like(self._remade)
+                self._alike = stores.store_like(self.remade)
             return self._alike
 
     @property
@@ -263,14 +259,12 @@ class Mount:
     # Running
 
     def walk(self, steps: Steps[T]) -> T:
-        """Take steps, one after the other."""
         try:
             return walk(steps, self._perform)
         finally:
             steps.close()  # an interrupt between two of them ends what they have begun, too
 
     async def walk_async(self, steps: Steps[T]) -> T:
-        """:meth:`walk`, asynchronously."""
         try:
             return await walk_async(steps, self._perform_async)
         finally:
@@ -283,8 +277,6 @@ class Mount:
             return self._together(step.decisions)
         if isinstance(step, Aside):
             return step.work()
-        if isinstance(step, Ask):
-            return step.question()
         if isinstance(step, Either):
             return step.called()
         return getattr(self.fs, step.method)(*step.args, **step.kwargs)
@@ -296,11 +288,9 @@ class Mount:
             return await self._together_async(step.decisions)
         # Not in the loop's own threads: what is done here may wait for a client that needs one of them.
         if isinstance(step, Aside):
-            return await in_thread(step.work, _aside())
-        if isinstance(step, Ask):
-            # One at a time: who comes next finds the answer.
-            async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-                return await in_thread(step.question, _aside())
+            lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+            async with lock if step.once else contextlib.nullcontext():
+                return await in_thread(step.work, _aside())
         if isinstance(step, Either):
             return await step.awaited()
         if self.fs.async_impl:
@@ -357,7 +347,6 @@ class Mount:
         deadline: float | None = None,
         creates: bool = False,
     ) -> Any:
-        """:meth:`run`, asynchronously."""
         bulk = join()
         requests: list[Request] = []
         deadline = self.options.deadline if deadline is None else deadline
@@ -402,10 +391,9 @@ class Mount:
             if judged or not self.by_the_store:
                 self._require_order(name)  # another bucket's order may be another
         else:
-            yield Ask(partial(self.rely, name, judged=judged))
-        if name.state not in self._agreed:
-            yield from self._knowing_terms(name.state)
-            yield Decide(self.agreement(name))
+            yield Aside(partial(self.rely, name, judged=judged), once=True)
+        if not self._agreed.get(name.state):
+            yield Decide(self.agreement(name, (yield from self._terms(name.state))))
             self._agreed.keep(name.state, True)
 
     def looking(self, states: Iterable[str], *, once: bool) -> Steps[None]:
@@ -415,26 +403,25 @@ class Mount:
         ``once`` it is enough to have looked before.
         """
         for state in states:
-            if once and (state in self._agreed or state in self._looked):
+            if once and state in self._agreed:
                 continue
-            yield from self._knowing_terms(state)
-            yield Decide(look_for_others(state, self._terms.get(state, NATIVE)))
+            yield Decide(look_for_others(state, (yield from self._terms(state))))
             if once:
-                self._looked.keep(state, True)
+                self._agreed.keep(state, False)
 
     def forget_below(self, folder: str) -> None:
         """Forget who decides about the tables in a folder that is removed: the next ones may have another."""
-        for known in (self._agreed, self._looked):
-            for state in list(known):
-                if state.startswith(f"{folder}/"):
-                    known.pop(state, None)
+        for state in list(self._agreed):
+            if state.startswith(f"{folder}/"):
+                self._agreed.pop(state, None)
 
-    def _knowing_terms(self, state: str) -> Steps[None]:
+    def _terms(self, state: str) -> Steps[Terms]:
+        terms: Terms = NATIVE
         if self.arbiter is not None:
-            self._terms.keep(state, (yield Ask(partial(stores.terms_of, self.arbiter, state))))
+            terms = yield Aside(partial(stores.terms_of, self.arbiter, state), once=True)
+        return terms
 
     def rely(self, name: Name, *, judged: bool) -> None:
-        """Find out, once, whether the store can be relied on."""
         if judged or not self.by_the_store:
             self._require_order(name)
         wanted = NEEDED if self.arbiter is None else self.arbiter.needs
@@ -442,7 +429,7 @@ class Mount:
             wanted = (*wanted, *BESIDE)
         if needs := [each for each in dict.fromkeys(wanted) if each not in self.relied]:
             folder = name.state.rpartition("/")[0]
-            stores.rely_on(self.options.arbiter, needs, self.store, folder, self._remade)
+            stores.rely_on(self.options.arbiter, needs, self.store, folder, self.remade)
             self.relied.update(needs)
         self._relies.add(judged)
 
@@ -454,23 +441,18 @@ class Mount:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            asked = self.options.arbiter, self.store, folder, self._remade
-            self._copies = yield Ask(partial(stores.copies_safely, *asked))
+            asked = self.options.arbiter, self.store, folder, self.remade
+            self._copies = yield Aside(partial(stores.copies_safely, *asked), once=True)
         return bool(self._copies)
 
-    def agreement(self, name: Name) -> Protocol[None]:
+    def agreement(self, name: Name, terms: Terms | None = None) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""
         if self.arbiter is None:
             return look_for_others(name.state, NATIVE)
-        terms = self._terms.get(name.state) or stores.terms_of(self.arbiter, name.state)
-        return agree(name.state, terms, self.looker(name))
-
-    def verdicts(self, folder: str) -> dict[str, Verdict]:
-        """Return what a probe finds of the store's operations, or has found lately."""
-        return stores.verdicts_of(self.store, folder, self._remade)
+        return agree(name.state, terms or stores.terms_of(self.arbiter, name.state), self.looker(name))
 
     @property
-    def _remade(self) -> stores.Remade:
+    def remade(self) -> stores.Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
 
 

@@ -39,12 +39,7 @@ class Paths:
         return self._may_be_plain and type(path) is str and _PLAIN.fullmatch(path) is not None
 
     def own(self, path: Any) -> Any:
-        """Return paths without the guarded filesystem's own protocol; the wrapped one does the rest."""
         return own(path, self._protocols)
-
-    def own_if_address(self, value: Any) -> Any:
-        """Return what may be paths, or something else, without that protocol."""
-        return self.own(value) if isinstance(value, (str, list)) else value
 
     def strip(self, path: Any) -> Any:
         """Return paths without any protocol, as the wrapped filesystem strips them."""
@@ -57,11 +52,9 @@ class Paths:
         return spelled_out(self.strip(self.without_version(path)), self._mount.kind)
 
     def all_full(self, path: Any) -> list[str]:
-        """Return the full names of a path, or of several."""
         return [self.full(each) for each in each_of(path)]
 
     def is_a_version(self, path: Any) -> bool:
-        """Whether a path names one version of an object."""
         return self.without_version(path) is not path
 
     def without_version(self, path: Any) -> Any:
@@ -73,11 +66,6 @@ class Paths:
         bucket, key, _ = self._mount.fs.split_path(stripped)
         plain = stripped[: len(bucket) + 1 + len(key)]
         return path if plain == stripped or not key else plain
-
-    def check(self, path: Any) -> None:
-        """Refuse a path that can't be created: see :func:`check_path`."""
-        stripped = self.strip(path)
-        check_path(path if isinstance(path, str) else stripped, stripped)
 
 
 def own(path: Any, protocols: tuple[str, ...]) -> Any:

@@ -52,7 +52,6 @@ class OnDisk(_Guarded):
 
     @property
     def auto_mkdir(self) -> bool:
-        """Whether the folders of what is written are made."""
         return bool(self.fs.auto_mkdir)
 
     @auto_mkdir.setter
@@ -61,20 +60,12 @@ class OnDisk(_Guarded):
         if "mount" in vars(self):
             self.fs.auto_mkdir = value
 
-    @property
-    def fsid(self) -> Any:
-        return self.fs.fsid
-
-    def _isfilestore(self) -> bool:
-        return bool(self.fs._isfilestore())
-
     def lexists(self, path: str, **kwargs: Any) -> bool:
         """Whether a name is there, be it a link to nothing."""
         is_there = self.fs.lexists(self.mount.paths.own(path), **kwargs)
         return bool(is_there) or bool(self.mount.walk(self.guard.reads.existing(path, {})))
 
-    def islink(self, path: str) -> bool:
-        return bool(self.fs.islink(self.mount.paths.own(path)))
+    islink = LocalFileSystem.islink  # which strips paths as its instance does
 
     def chmod(self, path: str, mode: int) -> Any:
         return read_by(self, "chmod", path, mode)
@@ -223,43 +214,20 @@ class GuardedMemoryFileSystem(ByProtocol, GuardedFileSystem):
     root_marker = "/"
 
 
-class PlainS3(ByProtocol, GuardedFileSystem):
-    """Guarded under its plain protocol: what ``guard_protocol("s3")`` registers."""
-
-    protocol = ("s3", "s3a")
-    wraps = "s3"
-
-
-class PlainGCS(ByProtocol, GuardedFileSystem):
-    """Guarded under its plain protocol."""
-
-    protocol = ("gs", "gcs")
-    wraps = "gcs"
+def _plain(name: str, like: type[ByProtocol], *protocols: str) -> Any:
+    """Return a class like one of these, guarded under its plain protocols, which ``guard_protocol`` takes."""
+    members = {"__module__": __name__, "wraps": like.wraps}
+    protocol = protocols[0] if len(protocols) == 1 else protocols
+    return StandsFor(name, like.__bases__, {**members, "protocol": protocol, "root_marker": like.root_marker})
 
 
-class PlainAzure(ByProtocol, GuardedFileSystem):
-    """Guarded under its plain protocol."""
+PlainS3 = _plain("PlainS3", GuardedS3FileSystem, "s3", "s3a")
+PlainGCS = _plain("PlainGCS", GuardedGCSFileSystem, "gs", "gcs")
+PlainAzure = _plain("PlainAzure", GuardedAzureFileSystem, "abfs", "az", "abfss")
+PlainLocal = _plain("PlainLocal", GuardedLocalFileSystem, "file", "local")
+PlainMemory = _plain("PlainMemory", GuardedMemoryFileSystem, "memory")
 
-    protocol = ("abfs", "az", "abfss")
-    wraps = "azure"
-
-
-class PlainLocal(ByProtocol, OnDisk, GuardedFileSystem, LocalFileSystem):
-    """Guarded under its plain protocol."""
-
-    protocol = ("file", "local")
-    wraps = "local"
-
-
-class PlainMemory(ByProtocol, GuardedFileSystem):
-    """Guarded under its plain protocol."""
-
-    protocol = "memory"
-    wraps = "memory"
-    root_marker = "/"
-
-
-_PLAIN = {
+_PLAIN: dict[str, type[GuardedFileSystem]] = {
     protocol: cls
     for cls in (PlainS3, PlainGCS, PlainAzure, PlainLocal, PlainMemory)
     for protocol in cls._protocols()

@@ -166,7 +166,9 @@ def find(
         found = yield from _own_way(fs, "find", path, maxdepth, withdirs, detail=True, **kwargs)
     else:
         found = yield from reads.finding(path, withdirs=withdirs)
-    found = reads.beginning_with(prefix, path, found)
+    if prefix:  # by which fsspec's patterns ask object stores
+        start = f"{fs.mount.paths.full(path).rstrip('/')}/{prefix}"
+        found = {name: each for name, each in found.items() if name.startswith(start)}
     return found if detail else list(found)
 
 

@@ -268,7 +268,6 @@ class Reads:
     # All below a folder
 
     def finding(self, path: str, *, withdirs: bool) -> Steps[Details]:
-        """List all files below a folder, with their details."""
         shown, _ = yield from self.below(path, withdirs=withdirs)
         rules = self._guard.rules
         if rules is not None:
@@ -285,13 +284,6 @@ class Reads:
         details = dict(found) if isinstance(found, dict) else {name: {} for name in found}
         shown = yield from rules.with_timelines(details)
         return dict(sorted(shown.items())) if detail else sorted(shown)
-
-    def beginning_with(self, prefix: str, path: str, found: Details) -> Details:
-        """Keep what ``path`` and ``prefix`` begin: fsspec's patterns ask object stores for that."""
-        if not prefix:
-            return found
-        start = f"{self._mount.paths.full(path).rstrip('/')}/{prefix}"
-        return {name: detail for name, detail in found.items() if name.startswith(start)}
 
     def below(self, path: str, *, withdirs: bool) -> Steps[tuple[Details, list[Sighting]]]:
         """Return what is below a folder, with its details, and what the arbiter knows of names there."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -122,7 +121,6 @@ class Remote:
         then, this fails as every creation does. It means nothing where no command of the name's format
         overwrites: by default Hadoop's creates ask for it all.
         """
-        token = _checked(creation_token)
         name = self._promoted(path)
         if name is None:
             return False
@@ -134,7 +132,7 @@ class Remote:
                     return True
             # Only a commit can come too late for its number, and only a command overwrites.
             name = name._replace(series=None, replaced=overwrite)
-        self._mount.walk(self._guard.creating(name, InMemory(value), {}, token))
+        self._mount.walk(self._guard.creating(name, InMemory(value), {}, creation_token))
         return True
 
     def _holds(self, path: str, value: bytes) -> bool:
@@ -158,18 +156,18 @@ class Remote:
         ``FileNotFoundError``: the source is not there, and this creation does not hold the name.
         ``FileExistsError``, ``IsADirectoryError``: nothing guards the name, and there is one.
         """
-        token = _checked(creation_token)
         self._refuse_move(path)
         name = self._promoted(path)
         if name is not None:
             whence = self._fs._source(source, name)
             try:
                 with self._guard.losers.in_line(name, self._waiters):
-                    self._mount.walk(self._guard.creating_from(whence, name, {}, keep=False, token=token))
+                    creating = self._guard.creating_from(whence, name, {}, keep=False, token=creation_token)
+                    self._mount.walk(creating)
             except FileNotFoundError:
                 # The same call may have come before, and have taken the source along.
                 with suppress(NameTaken):
-                    if self.resolve_as(path, token) is not None:
+                    if self.resolve_as(path, creation_token) is not None:
                         return True
                 raise
             return True
@@ -198,7 +196,7 @@ class Remote:
             return None
         name = self._guard.explain(path)
         try:
-            holder: Holder | None = self._fs.resolve(path, _checked(creation_token))
+            holder: Holder | None = self._fs.resolve(path, creation_token)
         except (NameTaken, OutcomeUnknown) as error:
             # That it may have been another's before is a matter of age, too.
             taken = error if isinstance(error, NameTaken) else error.__cause__
@@ -242,8 +240,8 @@ class Remote:
         The same call again, with the same UUID, is answered with the same turn, while that is held. After
         ``lease`` seconds without a sign of life others may break it. ``OutcomeUnknown``: it may be taken.
         """
-        name, token = self._of_turns(table), _checked(creation_token)
-        turn = self._mount.walk(taken(self._guard, name, thread, lease, token=token, begins=begins))
+        name = self._of_turns(table)
+        turn = self._mount.walk(taken(self._guard, name, thread, lease, token=creation_token, begins=begins))
         return Taken(None, self._guard.ledgers.whose_turn(name)) if turn is None else Taken(str(turn))
 
     def beat_turn(self, table: str, turn: str) -> bool:
@@ -289,11 +287,3 @@ def _aged(holder: Holder, path: str) -> Protocol[Holder]:
 def _turn_called(name: str) -> TurnName:
     life, _, number = name.rpartition(".")
     return TurnName(life, int(number))
-
-
-def _checked(token: str) -> str:
-    """Refuse a token that is no UUID, in its usual spelling: it becomes a part of keys."""
-    with suppress(ValueError):
-        if str(uuid.UUID(token)) == token:
-            return token
-    raise ValueError(f"the creation's token must be a UUID, in small letters, not {token!r}")

@@ -153,7 +153,6 @@ class Salts:
         return bool(found["type"] == "file")
 
     def _there(self, name: Name) -> Steps[list[str]]:
-        """List the files under a recorded name."""
         folder = name.path.rpartition("/")[0]
         found = yield from self._mount.beside(folder, hudi_salt.beginning_of(name.path))
         return hudi_salt.variants(name.path, found)

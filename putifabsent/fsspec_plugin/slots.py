@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -418,10 +419,12 @@ class Slot:
     ``TimeoutError``: others wanted to write the same all the time.
     """
 
-    def __init__(self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float) -> None:
+    def __init__(
+        self, guard: Guard, table: str, partitions: Iterable[str] | None, timeout: float | None
+    ) -> None:
         self.table = table
         self._guard = guard
-        self._timeout = timeout
+        self._timeout = guard.mount.options.deadline if timeout is None else timeout
         self._wants = _set_of(table, partitions)
         self._slots = guard.slots
         self._is_entered = False
@@ -431,21 +434,11 @@ class Slot:
         return f"<Slot {'' if self._held else 'not '}held in {self.table}>"
 
     def __enter__(self) -> Self:
-        self._enter()
-        try:
-            self._guard.mount.walk(self._taking())
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+        self._guard.mount.walk(self._taking())
         return self
 
     async def __aenter__(self) -> Self:
-        self._enter()
-        try:
-            await self._guard.mount.walk_async(self._taking())
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
+        await self._guard.mount.walk_async(self._taking())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -454,17 +447,28 @@ class Slot:
     async def __aexit__(self, *_: object) -> None:
         await self._guard.mount.walk_async(self._leaving())
 
-    def _enter(self) -> None:
+    def _taking(self) -> Steps[None]:
         if self._is_entered:
             raise RuntimeError(f"this slot of {self.table} is held already: ask fs.slot for another one")
         self._is_entered = True
+        try:
+            yield from self._waiting()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self._leaving()
+            raise
 
-    def _taking(self) -> Steps[None]:
+    def _waiting(self) -> Steps[None]:
         name = yield from self._guard.ledgers.table_for_turns(self.table)
         creation = self._guard.mount.looker(name)
         # One session each: the threads of one process wait for each other, too.
         asker = Asker(queue_of(name.state), f"{creation.writer}/{creation.token}", "")
-        held = self._held = _Held(asker, creation, threading.Event(), threading.Lock(), os.getpid())
+        over = threading.Event()
+        beats = threading.Thread(
+            target=self._beats, args=(asker, creation, over), name="putifabsent-slot", daemon=True
+        )
+        self._held = _Held(asker, creation, over, beats, os.getpid())
         take = self._slots.take(asker, self._wants, creation)
         try:
             before = yield Decide(take, deadline=self._timeout)
@@ -473,19 +477,16 @@ class Slot:
         if before:
             reason = f"others have wanted to write the same for {self._timeout:g} s: session {before[0]}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
-        threading.Thread(target=self._beats, args=(held,), name="putifabsent-slot", daemon=True).start()
+        beats.start()
 
-    def _beats(self, held: _Held) -> None:
-        while not held.over.wait(_WRITTEN_EACH):
+    def _beats(self, asker: Asker, creation: Creation, over: threading.Event) -> None:
+        while not over.wait(_WRITTEN_EACH):
             # Who holds it is the first: a new place, should it have lost its own, is before all others.
-            beat = self._slots.wait(held.asker, self._wants, [], held.creation)
-            with held.beating:
-                if held.over.is_set():
-                    return
-                try:
-                    self._guard.mount.run(beat, deadline=LIFELESS, beside=True)
-                except Exception as error:  # noqa: BLE001 - the next one may be given
-                    _log.warning("the slot in %s gave no sign of life: %s", self.table, error)
+            beat = self._slots.wait(asker, self._wants, [], creation)
+            try:
+                self._guard.mount.run(beat, deadline=LIFELESS, beside=True)
+            except Exception as error:  # noqa: BLE001 - the next one may be given
+                _log.warning("the slot in %s gave no sign of life: %s", self.table, error)
 
     def _leaving(self) -> Steps[None]:
         held, self._held, self._is_entered = self._held, None, False
@@ -494,8 +495,8 @@ class Slot:
         held.over.set()
         if held.pid != os.getpid():
             return  # a fork that leaves the block: the slot is its parent's
-        if held.beating.locked():
-            yield Aside(held.is_silent)
+        if held.beats.is_alive():  # one that is under way would write the entry after it was removed
+            yield Aside(partial(held.beats.join, LIFELESS))
         try:
             yield Decide(self._slots.leave(held.asker, held.creation))
         except OSError as error:
@@ -504,20 +505,13 @@ class Slot:
 
 
 class _Held(NamedTuple):
-    """A slot that was asked for: by whom; what ends its signs of life, and what each locks."""
+    """A slot that was asked for: by whom; what ends its signs of life, and the thread that gives them."""
 
     asker: Asker
     creation: Creation
     over: threading.Event
-    beating: threading.Lock
+    beats: threading.Thread
     pid: int
-
-    def is_silent(self) -> bool:
-        """Wait for a sign of life that is under way: it would write the entry after it was removed."""
-        ended = self.beating.acquire(timeout=LIFELESS)
-        if ended:
-            self.beating.release()
-        return ended
 
 
 def _set_of(table: str, partitions: Iterable[str] | None) -> WriteSet:

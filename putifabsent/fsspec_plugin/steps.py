@@ -42,15 +42,13 @@ class Together(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """What takes a while, and has one colour: where nobody may wait, a thread does."""
+    """What takes a while, and has one colour: where nobody may wait, a thread does.
+
+    If it is ``once`` for all, one thread does it at a time: who comes next finds the answer.
+    """
 
     work: Callable[[], Any]
-
-
-class Ask(NamedTuple):
-    """A call that is made once for all: whoever needs it meanwhile waits for its result."""
-
-    question: Callable[[], Any]
+    once: bool = False
 
 
 class Either(NamedTuple):
@@ -60,6 +58,6 @@ class Either(NamedTuple):
     awaited: Callable[[], Awaitable[Any]]
 
 
-Step: TypeAlias = Call | Decide | Together | Aside | Ask | Either
+Step: TypeAlias = Call | Decide | Together | Aside | Either
 Steps: TypeAlias = Generator[Step, Any, T]
 """A generator of them; what they come to is sent back, and errors are thrown."""

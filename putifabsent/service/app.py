@@ -128,10 +128,9 @@ class Service:
         self._memory = Memory(_LARGEST_AT_ONCE * settings.largest_body)
         self.draining = False
 
-    async def life(self, app: web.Application) -> AsyncIterator[None]:
-        """Live as long as the application does."""
+    async def end(self, app: web.Application) -> None:
+        """Begin nothing that still waits."""
         del app
-        yield
         for lane in (self._work, self._signs):
             lane.pool.shutdown(wait=False, cancel_futures=True)
 
@@ -243,7 +242,7 @@ class Service:
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         is_known = any(hmac.compare_digest(given, each) for each in self._secrets)
         if is_known and isinstance(request.protocol, Connection):
-            request.protocol.known()
+            request.protocol.was.known()
         answer: web.StreamResponse
         if not (is_known or request.path == "/v1/health"):
             answer = _answer(HTTPStatus.UNAUTHORIZED, "secret", "the secret is missing, or wrong")
@@ -265,7 +264,7 @@ def application(settings: Settings, mounts: Mounts) -> web.Application:
     service = Service(settings, mounts)
     most = max(settings.largest_body, _LONGEST_CALL)
     app = web.Application(middlewares=[service.checked], client_max_size=most)
-    app.cleanup_ctx.append(service.life)
+    app.on_cleanup.append(service.end)
     app[_SERVICE] = service
     app.router.add_get("/v1/health", service.health)
     app.router.add_get("/v1/metrics", service.metrics)

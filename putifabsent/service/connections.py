@@ -176,7 +176,7 @@ class Stranger(asyncio.Protocol):
 class Connection(web.RequestHandler):
     """A connection that has sent the head of a request."""
 
-    __slots__ = ("_was",)
+    __slots__ = ("was",)
 
     def __init__(self, server: web.Server, was: Stranger) -> None:
         super().__init__(
@@ -186,16 +186,12 @@ class Connection(web.RequestHandler):
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
         )
-        self._was = was
+        self.was = was
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """End."""
-        self.known()
+        self.was.known()
         super().connection_lost(exc)
-
-    def known(self) -> None:
-        """It has shown the secret, or is gone."""
-        self._was.known()
 
     def handle_error(
         self,

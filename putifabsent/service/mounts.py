@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import fsspec
 
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.instances import borrowing
+from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.stores import GUARDED
 from putifabsent.shim.names import is_state
 
@@ -125,7 +126,7 @@ class Mounts:
         made = [(Address.of(each.prefix), each) for each in mountings]
         # The longest prefix first: it is about the fewest names.
         self._mountings = sorted(made, key=lambda pair: len(f"{pair[0].account}{pair[0].path}"), reverse=True)
-        self._made: OrderedDict[tuple[int, str, Caller], GuardedFileSystem] = OrderedDict()
+        self._made: Cache[tuple[int, str, Caller], GuardedFileSystem] = Cache(_MOST)
         # Whose clients all others use. Each of them keeps it, so that it lives as long as somebody uses it.
         self._lenders: WeakValueDictionary[tuple[int, str], GuardedFileSystem] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -182,8 +183,6 @@ class Mounts:
         return found
 
     def _filesystem(self, number: int, account: str, caller: Caller) -> GuardedFileSystem:
-        from putifabsent.fsspec_plugin.instances import borrowing
-
         key = (number, account, caller)
         with self._lock:
             fs = self._made.get(key)
@@ -205,8 +204,6 @@ class Mounts:
                     fs = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
                 if lender is None:
                     self._lenders[number, account] = fs
-                self._made[key] = fs
-                if len(self._made) > _MOST:
-                    self._made.popitem(last=False)
+                self._made.keep(key, fs)
             self._made.move_to_end(key)
             return fs

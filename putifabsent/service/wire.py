@@ -52,10 +52,6 @@ class Call(BaseModel):
     path: Address
 
 
-class Names(Call):
-    """Ask which names need a call at all, in the mount that ``path`` is in."""
-
-
 class Admit(Call):
     """Ask whether this name may be written to the store itself, where the writer asks to overwrite or not."""
 
@@ -227,6 +223,7 @@ class Kind(NamedTuple):
 
 
 def _names(doing: Doing) -> dict[str, Any]:
+    """Say which names need a call at all, in the mount that a path is in."""
     patterns = {fs.policy.pattern for fs in doing.mounts.within(doing.call.path, doing.caller)}
     return {"pattern": "|".join(sorted(patterns)), "largest_body": doing.largest_body}
 
@@ -270,7 +267,7 @@ def _take(doing: Doing) -> dict[str, Any]:
 
 
 CALLS: Mapping[str, Kind] = {
-    "names": Kind(Names, _names),
+    "names": Kind(Call, _names),
     "admit": Kind(
         Admit, lambda doing: doing.remote.admit(doing.path, overwrite=doing.call.overwrite)._asdict()
     ),

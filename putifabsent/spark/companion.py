@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.errors import ConfigError
 
@@ -48,11 +48,10 @@ class Companion:
         self._over = threading.Event()
         self._socket = _listening(settings.get("host", "127.0.0.1"), settings.get("port", 0))
         try:
-            self._process = _Process(settings, self._socket, self._environment)
+            self._process, self.address = _started(settings, self._socket, self._environment)
         except ConfigError:
             self._socket.close()
             raise
-        self.address = self._process.address
         self._pid = os.getpid()
         # A forked worker must not keep the port.
         os.register_at_fork(after_in_child=self._socket.close)
@@ -69,7 +68,7 @@ class Companion:
         if os.getpid() != self._pid:
             return
         self._over.set()
-        self._process.end()
+        _end(self._process)
         self._watch.join(_PATIENCE)
         self._socket.close()
 
@@ -87,14 +86,14 @@ class Companion:
             _log.warning(
                 "the coordination service at %s has ended (%d): starting it again", self.address, code
             )
-            self._process.end()
+            _end(self._process)
             try:
-                self._process = _Process(self._settings, self._socket, self._environment)
+                self._process, _ = _started(self._settings, self._socket, self._environment)
             except Exception as error:  # noqa: BLE001 - no memory, say: the next time there may be
                 _log.warning("%s", error)
             if self._over.is_set():
                 # Whoever ended it has met the one before.
-                self._process.end()
+                _end(self._process)
 
 
 def _listening(host: Any, port: Any) -> socket.socket:
@@ -107,79 +106,68 @@ def _listening(host: Any, port: Any) -> socket.socket:
         ) from error
 
 
-class _Process:
-    """One process of the service, which takes calls from a socket that listens already."""
+def _started(
+    settings: Mapping[str, Any], listening: socket.socket, environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[str], str]:
+    """Start a process of the service, on a socket that listens already; return its address, too."""
+    try:
+        line = json.dumps({**settings, "fd": listening.fileno()})
+    except TypeError as error:
+        raise ConfigError(f"an option of the mount can't be handed to its service: {error}") from error
+    began = time.monotonic()
+    process = subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", _MAIN, "serve", "-", "--until-eof"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        pass_fds=[listening.fileno()],
+        env=environment,
+        # Ctrl-C in a shell is the driver's: what it then still has under way must be answered.
+        start_new_session=True,
+    )
+    stdin, stdout = _pipes(process)
+    # A forked worker must not keep the service from seeing that its driver has gone.
+    os.register_at_fork(after_in_child=stdin.close)
+    waiting = threading.Timer(_PATIENCE, process.kill)
+    waiting.daemon = True
+    waiting.start()
+    try:
+        stdin.write(line + "\n")
+        stdin.flush()
+        text = ""
+        # Whatever a site's own Python may print comes first.
+        while (more := stdout.readline()) and '"address"' not in more:
+            text += more
+        answer: dict[str, Any] = json.loads(more or text[text.find("{") :])
+    except (OSError, ValueError) as error:
+        is_late = time.monotonic() - began >= _PATIENCE
+        _end(process)
+        how = f"it ended with {process.returncode} and said no more here: see stderr"
+        raise ConfigError(
+            "the coordination service did not start: "
+            + (f"it has not answered in {_PATIENCE} s" if is_late else how)
+        ) from error
+    finally:
+        waiting.cancel()
+    if "address" not in answer:
+        _end(process)
+        raise ConfigError(f"the coordination service did not start: {answer['message']}")
+    return process, answer["address"]
 
-    def __init__(
-        self, settings: Mapping[str, Any], listening: socket.socket, environment: Mapping[str, str]
-    ) -> None:
-        try:
-            line = json.dumps({**settings, "fd": listening.fileno()})
-        except TypeError as error:
-            raise ConfigError(f"an option of the mount can't be handed to its service: {error}") from error
-        self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", _MAIN, "serve", "-", "--until-eof"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            pass_fds=[listening.fileno()],
-            env=environment,
-            # Ctrl-C in a shell is the driver's: what it then still has under way must be answered.
-            start_new_session=True,
-        )
-        if self._process.stdin is None or self._process.stdout is None:
-            raise AssertionError
-        self._stdin = self._process.stdin
-        # A forked worker must not keep the service from seeing that its driver has gone.
-        os.register_at_fork(after_in_child=self._stdin.close)
-        self._stdout = self._process.stdout
-        self.pid = self._process.pid
-        self.address: str = self._started(line)["address"]
 
-    def _started(self, line: str) -> dict[str, Any]:
-        late = threading.Event()
+def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    assert process.stdin is not None  # noqa: S101 - for mypy
+    assert process.stdout is not None  # noqa: S101
+    return process.stdin, process.stdout
 
-        def give_up() -> None:
-            late.set()
-            self._process.kill()
 
-        waiting = threading.Timer(_PATIENCE, give_up)
-        waiting.daemon = True
-        waiting.start()
-        try:
-            self._stdin.write(line + "\n")
-            self._stdin.flush()
-            text = ""
-            # Whatever a site's own Python may print comes first.
-            while (more := self._stdout.readline()) and '"address"' not in more:
-                text += more
-            answer: dict[str, Any] = json.loads(more or text[text.find("{") :])
-        except (OSError, ValueError) as error:
-            self.end()
-            if late.is_set():
-                raise ConfigError(
-                    f"the coordination service did not start: it has not answered in {_PATIENCE} s"
-                ) from error
-            raise ConfigError(
-                f"the coordination service did not start: it ended with {self._process.returncode} and said "
-                "no more here: see stderr"
-            ) from error
-        finally:
-            waiting.cancel()
-        if "address" not in answer:
-            self.end()
-            raise ConfigError(f"the coordination service did not start: {answer['message']}")
-        return answer
-
-    def wait(self) -> int:
-        return self._process.wait()
-
-    def end(self) -> None:
-        with suppress(BrokenPipeError):
-            self._stdin.close()
-        try:
-            self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._stdout.close()
+def _end(process: subprocess.Popen[str]) -> None:
+    stdin, stdout = _pipes(process)
+    with suppress(BrokenPipeError):
+        stdin.close()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    stdout.close()

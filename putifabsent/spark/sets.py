@@ -169,11 +169,6 @@ class Record:
         number = state.last + 1
         return Record(number, offer, None if number % CARRY else state)
 
-    @property
-    def name(self) -> str:
-        """Its file's name."""
-        return name_of(self.number)
-
     def encode(self) -> bytes:
         """Return its bytes."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, separators=(",", ":")).encode()
@@ -379,7 +374,7 @@ class Dataset:
             raise Fenced(f"{self._url} was removed since this was written: nothing is committed") from error
 
     def _create(self, record: Record) -> None:
-        name = f"{self.root}/{SETS}/{record.name}"
+        name = f"{self.root}/{SETS}/{name_of(record.number)}"
         try:
             self.fs.pipe_file(name, record.encode(), mode="create")
         except OutcomeUnknown as unknown:

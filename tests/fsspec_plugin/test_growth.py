@@ -198,7 +198,7 @@ def test_of_however_many_tables_a_mount_remembers_so_many(
         for table in tables:
             ground.write(f"{table}/schema/schema-0", b"{}")
             fs.pipe_file(f"{table}/snapshot/snapshot-{number}", b"{}")
-    for known in (fs.mount._terms, fs.mount._agreed, fs.guard._evident):
+    for known in (fs.mount._agreed, fs.guard._evident):
         assert len(known) <= 3
     with pytest.raises(NameTaken):
         fs.pipe_file(f"{tables[0]}/snapshot/snapshot-2", b"{}")
@@ -207,7 +207,7 @@ def test_of_however_many_tables_a_mount_remembers_so_many(
 def test_who_decides_is_known_of_a_table_that_was_forgotten(memory: Ground) -> None:
     fs = memory.mount(arbiter="ballot", skip_instance_cache=True)
     fs.pipe_file(memory.log(0), b"{}\n")
-    fs.mount._terms.clear()
+    fs.mount._agreed.clear()
     fs.mount.run(fs.mount.agreement(fs.guard.explain(memory.log(0))))
 
 

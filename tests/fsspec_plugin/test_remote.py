@@ -231,14 +231,6 @@ def test_an_overwritten_plan_is_executed_by_who_comes_then(ground: Ground, root:
         planner.pipe_file(f"{root}/.hoodie/timeline/{T}_{T}1.commit", b"{}")
 
 
-@pytest.mark.parametrize("wrong", ["", "a word", UUID.upper(), UUID.replace("-", "")])
-def test_a_token_is_a_uuid_as_it_is_usually_spelled(wrong: str, ground: Ground) -> None:
-    with pytest.raises(ValueError, match="must be a UUID"):
-        Remote(ground.fs).create_as(ground.log(), b"", wrong)
-    with pytest.raises(ValueError, match="must be a UUID"):
-        Remote(ground.fs).rename_as(ground.name("source"), ground.log(), wrong)
-
-
 def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
     a, b = (Writer(ground.mount(writer_session=session), root) for session in "ab")
     a.begins(T)

@@ -6,11 +6,13 @@ import builtins
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from putifabsent import errors
 from putifabsent.errors import Damaging, Holder, InvalidTransition, NameTaken, OutcomeUnknown
 from putifabsent.service.wire import CALLS, FAILURES, failed
 
+UUID = "0b1e6c5a-9d5f-4a57-8f11-6f6f0a3a9c11"
 OURS = [
     each
     for name in errors.__all__
@@ -53,6 +55,15 @@ def test_an_unknown_outcome_is_never_said_as_exists() -> None:
     status, answer = failed(OutcomeUnknown("n", "t"))
     assert status != 409
     assert answer["error"] == "unknown"
+
+
+@pytest.mark.parametrize("wrong", ["", "a word", UUID.upper(), UUID.replace("-", ""), f"{UUID}\n"])
+@pytest.mark.parametrize("call", ["create", "rename", "resolve", "turns/take"])
+def test_a_token_is_a_uuid_as_it_is_usually_spelled(call: str, wrong: str) -> None:
+    fields = {"path": "s3://b/n", **({"source": "s3://b/m"} if call == "rename" else {})}
+    assert CALLS[call].model.model_validate({**fields, "token": UUID}).path
+    with pytest.raises(ValidationError, match="token"):
+        CALLS[call].model.model_validate({**fields, "token": wrong})
 
 
 def test_what_is_nobodys_answer_is_not_repeated() -> None:
