@@ -21,7 +21,6 @@ of its own. S3 says what it misses, but to a look; GCS, but to a download; Azure
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -63,8 +62,6 @@ FOR_FSSPEC = {"autocommit", "block_size", "cache_options", "cache_type", "callba
 """What fsspec's own methods are told, beside what goes with a put."""
 
 LONGEST_KEY = 1024  # bytes of UTF-8: the limit of S3, GCS and Azure alike
-PLAIN_KEY = re.compile("[\0-\x7f]{1,255}")
-"""Matches nearly every key: one in which :func:`bad_key` finds nothing, so that it need not be called."""
 
 
 class SourceGoneError(FileNotFoundError):

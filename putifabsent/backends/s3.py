@@ -11,6 +11,7 @@ a probe can tell.
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from botocore.exceptions import ClientError
@@ -36,7 +37,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
-from putifabsent.backends.object_store import PLAIN_KEY, bad_key, deleting, unconditional
+from putifabsent.backends.object_store import bad_key, deleting, unconditional
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.s3_client import (
     OF_THE_SOURCE,
@@ -57,7 +58,7 @@ from putifabsent.backends.s3_client import (
     source_params,
     staging_of,
 )
-from putifabsent.backends.s3_obstore import EXPRESS, Buckets, carries, found
+from putifabsent.backends.s3_obstore import EXPRESS, Buckets, carries, found, off_loop
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 
 if TYPE_CHECKING:
@@ -134,19 +135,15 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
-        if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
-            return refused
         if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
         return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
     async def create_async(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
         bucket, key = self._split(name)
-        if not PLAIN_KEY.fullmatch(key) and (refused := bad_key(name, key)):
-            return refused
         is_plain = self._is_plain(body, creation)
         if is_plain and (fast := await self._fast.bucket_async(bucket, key)) is not None:
-            return await fast.create_async(key, name, body, creation)
+            return await off_loop(partial(fast.create, key, name, body, creation))
         return await self._put_once(name, body, creation, _ONLY_IF_ABSENT)
 
     def head(self, name: str) -> base.HeadOutcome:
@@ -159,7 +156,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     async def head_async(self, name: str) -> base.HeadOutcome:
         bucket, key = self._split(name)
         fast = await self._fast.bucket_async(bucket, key)
-        seen = None if fast is None else await fast.head_async(key, name)
+        seen = None if fast is None else await off_loop(partial(fast.head, key, name))
         return await self._look(name) if seen is None else seen
 
     async def _look(self, name: str) -> base.HeadOutcome:
@@ -189,7 +186,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     async def get_async(self, name: str) -> base.GetOutcome:
         bucket, key = self._split(name)
         fast = await self._fast.bucket_async(bucket, key)
-        got = None if fast is None else await fast.get_async(key, name)
+        got = None if fast is None else await off_loop(partial(fast.get, key, name))
         return await self._get(name) if got is None else got
 
     async def _get(self, name: str) -> base.GetOutcome:
@@ -291,19 +288,15 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         """``PutObject`` with no condition; a large body as an upload."""
         bucket, key = self._split(name)
-        if refused := bad_key(name, key):
-            return refused
         if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.put(key, name, body, creation)
         return done_or_undone(self._loop, _stays, self._put, name, body, creation, patience=_PATIENCE)
 
     async def put_async(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
         bucket, key = self._split(name)
-        if refused := bad_key(name, key):
-            return refused
         is_plain = self._is_plain(body, creation)
         if is_plain and (fast := await self._fast.bucket_async(bucket, key)) is not None:
-            return await fast.put_async(key, name, body, creation)
+            return await off_loop(partial(fast.put, key, name, body, creation))
         return await self._put(name, body, creation)
 
     async def publish_async(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
@@ -448,6 +441,8 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
         self, method: str, name: str, creation: Creation, **parameters: Any
     ) -> base.CreateOutcome:
         bucket, key = self._split(name)
+        if refused := bad_key(name, key):
+            return refused
         try:
             params = await creation_params(self._sender, self._added, method, creation)
             answer = await self._sender.call(method, Bucket=bucket, Key=key, **parameters, **params)

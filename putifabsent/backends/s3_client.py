@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, StageOutcome
     from putifabsent.backends.body import Body
 
-CODES: dict[str, Meaning] = {
+_CODES: dict[str, Meaning] = {
     "ConditionalRequestConflict": "passes",
     "InternalError": "lost",
     "OperationAborted": "passes",
@@ -67,7 +67,7 @@ CODES: dict[str, Meaning] = {
 """What an answer's code means, where its status does not say it."""
 
 _ABSENT = {"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404"}
-
+_STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}  # answers of 400 that are about rights
 
 _CONDITIONS = {"IfMatch", "IfNoneMatch"}
 _MANY_REGIONS = re.compile("arn:[^:]*:s3::")
@@ -224,11 +224,13 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
         # Only a look is answered without S3's own word. This is some proxy's, which does not find the store.
         return Maybe(error)
     # A 200 may carry an error, too: Complete and Copy send their status before they are done.
-    outcome = by_status(error, status, CODES.get(code))
+    outcome = by_status(error, status, _CODES.get(code))
     if outcome is not None:
         return outcome
     if status == HTTPStatus.NOT_IMPLEMENTED:
         return Refused(unimplemented(error, name))
+    if status in (401, 403) or code in _STALE:
+        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
         refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)

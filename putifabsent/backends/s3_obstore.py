@@ -14,10 +14,8 @@ import os
 import re
 import sys
 from datetime import datetime, timedelta, timezone
-from functools import partial
-from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
@@ -26,21 +24,17 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.session import Session
 from fsspec.asyn import sync
 from obstore.exceptions import (
-    AlreadyExistsError,
     BaseError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
 )
 from obstore.store import S3Store as Bucket
 
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
-    Absent,
     Created,
     Exists,
     Found,
+    Gone,
     Got,
     Holder,
     Maybe,
@@ -49,9 +43,10 @@ from putifabsent.backends.base import (
     caused,
 )
 from putifabsent.backends.body import Body, read_whole
-from putifabsent.backends.object_store import own_metadata, unconditional, unimplemented
+from putifabsent.backends.cancellation import AT_ONCE, in_thread
+from putifabsent.backends.object_store import LONGEST_KEY, own_metadata, reading, unconditional
 from putifabsent.backends.pool import Pool
-from putifabsent.backends.s3_client import CODES, is_s3s_tag, outcome_of
+from putifabsent.backends.s3_client import is_s3s_tag, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,6 +56,8 @@ if TYPE_CHECKING:
     from putifabsent.backends.s3_client import Sender
 
     _Mode: TypeAlias = Literal["create", "overwrite"]
+
+T = TypeVar("T")
 
 _OPTIONS = {
     "anon", "key", "secret", "token", "username", "password", "profile", "endpoint_url", "use_ssl",
@@ -83,21 +80,19 @@ _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _NOT_S3 = "the answer's entity tag is none of these bytes, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
-_STATUS = re.compile(r"status code: (\d{3})")
+_NO_BUCKET = "<Code>NoSuchBucket</Code>"  # which is no missing object
+_STATUS = re.compile(r"status code: ([45]\d\d)")
 # Nobody took the connection.
 _NOT_SENT = re.compile(r"kind: Connect\b")
 _NOT_SIGNED = "External AWS credential provider"
 _FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
-# Answers of 400 that are about rights.
-_STALE = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
 _FAILURES = (BaseError, OSError, ValueError)
 _BOTO = (BotoCoreError, ClientError)
 _REFRESH = timedelta(seconds=30)
 # Its own limit for all of a request, 30 seconds else.
 _FOR_EVER = timedelta(days=1)
 
-# obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
-_pool = Pool(64, "putifabsent-put")
+_pool = Pool(AT_ONCE, "putifabsent-put")
 
 _ITS_THREADS = "tokio-"  # what the threads of its runtime are called, and of others like it
 _FORKED_ONLY = 0x40  # Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since
@@ -145,6 +140,14 @@ _hangs_in_child = True
 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
+async def off_loop(call: Callable[[], T]) -> T:
+    """Run a bucket's call in a thread.
+
+    obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
+    """
+    return await (_pool.begin(call) or in_thread(call))
+
+
 def forked() -> bool:
     """Whether this process may descend, by fork, from one that used obstore."""
     return _forked
@@ -166,7 +169,7 @@ def understands(options: Mapping[str, Any]) -> bool:
 
 def takes(key: str) -> bool:
     """Whether obstore means the same object by ``key`` as everybody else does."""
-    return key.isprintable() and _ODD.search(key) is None
+    return key.isprintable() and _ODD.search(key) is None and len(key.encode()) <= LONGEST_KEY
 
 
 def place_of(bucket: str, endpoint: str, presigned: str) -> tuple[str, bool] | None:
@@ -236,17 +239,9 @@ class FastBucket:
         """Put, only if the key is not there."""
         return self._put(key, name, body, creation, "create")
 
-    async def create_async(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
-        if (begun := _pool.begin(partial(self.create, key, name, body, creation))) is not None:
-            return await begun
-        return await self._put_async(key, name, body, creation, "create")
-
     def put(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
         """Put, whatever is there."""
         return unconditional(self._put(key, name, body, creation, "overwrite"), name)
-
-    async def put_async(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
-        return unconditional(await self._put_async(key, name, body, creation, "overwrite"), name)
 
     def _signing(self, credentials: Callable[[], Any]) -> dict[str, Any]:
         try:
@@ -255,13 +250,6 @@ class FastBucket:
             self._unsigned = error
             raise
 
-    def _known(self, error: Exception) -> Exception:
-        """Return what kept a request from being signed, if botocore says so: obstore tells only that it did.
-
-        A file that is not there is not the object.
-        """
-        return self._unsigned if isinstance(self._unsigned, _BOTO) and _NOT_SIGNED in str(error) else error
-
     def _put(self, key: str, name: str, body: Body, creation: Creation, mode: _Mode) -> CreateOutcome:
         data = read_whole(body)
         if isinstance(data, Refused):
@@ -269,22 +257,8 @@ class FastBucket:
         try:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
-            return _creating(self._known(error), name)
+            return self._failed(error, name, "PutObject")
         if not self._tags(data, answer["e_tag"]) and not _holds(self.head(key, name), creation):
-            return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
-        return Created(answer["version"])
-
-    async def _put_async(
-        self, key: str, name: str, body: Body, creation: Creation, mode: _Mode
-    ) -> CreateOutcome:
-        data = read_whole(body)
-        if isinstance(data, Refused):
-            return data
-        try:
-            answer = await obstore.put_async(self._bucket, key, data, mode=mode, **_attributes(creation))
-        except _FAILURES as error:
-            return _creating(self._known(error), name)
-        if not self._tags(data, answer["e_tag"]) and not _holds(await self.head_async(key, name), creation):
             return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
@@ -303,13 +277,7 @@ class FastBucket:
         try:
             return _seen(obstore.get(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
-            return _reading(self._known(error), name)
-
-    async def head_async(self, key: str, name: str) -> HeadOutcome | None:
-        try:
-            return _seen(await obstore.get_async(self._bucket, key, options={"head": True}))
-        except _FAILURES as error:
-            return _reading(self._known(error), name)
+            return reading(self._failed(error, name, "HeadObject"), error)
 
     def get(self, key: str, name: str) -> GetOutcome | None:
         """Read it; None: as for :meth:`head`."""
@@ -317,16 +285,31 @@ class FastBucket:
             answer = obstore.get(self._bucket, key)
             return None if _seen(answer) is None else Got(bytes(answer.bytes()))
         except _FAILURES as error:
-            if not isinstance(error, FileNotFoundError):
-                return _reading(self._known(error), name)
-            missing = _fields(error).get("Code")
-            if missing == "NoSuchBucket":
-                return Refused(_bucket_missing(error, name))
-            return Absent() if missing else TryAgain(error)  # without S3's own word it is some proxy's
+            outcome = self._failed(error, name, "GetObject")
+            if isinstance(outcome, Refused) and _NO_BUCKET in str(error):
+                return outcome
+            return reading(outcome, error)
 
-    async def get_async(self, key: str, name: str) -> GetOutcome | None:
-        begun = _pool.begin(partial(self.get, key, name))
-        return await (asyncio.to_thread(self.get, key, name) if begun is None else begun)
+    def _failed(self, error: Exception, name: str, operation: str) -> Exists | TryAgain | Refused | Maybe:
+        """Say what a failure means for a creation; an answer means what it does to the other client."""
+        text = str(error)
+        if _NOT_SIGNED in text:
+            # obstore tells only that it was not signed. A file that is not there is not the object.
+            if not isinstance(self._unsigned, _BOTO):
+                return TryAgain(error)
+            outcome = outcome_of(self._unsigned, name)
+            return outcome if isinstance(outcome, Refused) else TryAgain(self._unsigned)
+        if status := _STATUS.search(text):
+            # Nothing else of it: all of an answer may hold the session's token.
+            fields = {"Code": status[1], **dict(_FIELDS.findall(text))}
+            answer: Any = {"Error": fields, "ResponseMetadata": {"HTTPStatusCode": int(status[1])}}
+            outcome = outcome_of(caused(ClientError(answer, operation), error), name)
+            return Maybe(error) if isinstance(outcome, Gone) else outcome
+        if _NOT_SENT.search(text):
+            return TryAgain(error)
+        if isinstance(error, ValueError):
+            return Refused(caused(OSError(errno.EINVAL, text.split("\n", 1)[0], name), error))
+        return Maybe(error)
 
 
 _TYPE = "ContentType"
@@ -402,79 +385,6 @@ def _found(answer: obstore.GetResult) -> Found:
         else:
             marks[key] = value
     return found(marks, properties, meta["e_tag"], meta["last_modified"], meta["size"], meta["version"])
-
-
-def _creating(error: Exception, name: str) -> CreateOutcome:
-    if isinstance(error, _BOTO):
-        return _unsigned(error, name)
-    status = _status(error)
-    if isinstance(error, (AlreadyExistsError, PreconditionError)):
-        # S3's 409 says that nothing was written, and nothing about who holds the name.
-        return TryAgain(error) if status == 409 else Exists()
-    if _passes(error):
-        return TryAgain(error)
-    refused = _refusal(error, status, name)
-    return Maybe(error) if refused is None else Refused(refused)
-
-
-def _reading(error: Exception, name: str) -> Absent | TryAgain | Refused:
-    if isinstance(error, _BOTO):
-        return _unsigned(error, name)
-    if isinstance(error, FileNotFoundError):
-        return Absent()
-    refused = None if _passes(error) else _refusal(error, _status(error), name)
-    return TryAgain(error) if refused is None else Refused(refused)
-
-
-def _unsigned(error: Exception, name: str) -> TryAgain | Refused:
-    outcome = outcome_of(error, name)
-    return outcome if isinstance(outcome, Refused) else TryAgain(error)
-
-
-def _refusal(error: Exception, status: int | None, name: str) -> OSError | None:
-    code = _fields(error).get("Code", "")
-    if isinstance(error, FileNotFoundError):
-        return _bucket_missing(error, name) if code else None  # nor is it S3's word then
-    is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
-    if is_denied or status in (401, 403) or code in _STALE:
-        refused: OSError = PermissionError(errno.EACCES, _why(error), name)
-    elif status == HTTPStatus.NOT_IMPLEMENTED:
-        return unimplemented(error, name)
-    elif CODES.get(code) == "lost":
-        return None
-    elif isinstance(error, ValueError) or (status is not None and 400 <= status < 500 and status != 408):
-        refused = OSError(errno.EINVAL, _why(error), name)
-    else:
-        return None
-    return caused(refused, error)
-
-
-def _fields(error: Exception) -> dict[str, str]:
-    return dict(_FIELDS.findall(str(error)))
-
-
-def _why(error: Exception) -> str:
-    """Say what the service says; all of its answer may hold the session's token."""
-    fields = _fields(error)
-    sentence = ": ".join(fields[each] for each in ("Code", "Message") if each in fields)
-    return sentence or str(error).partition("<")[0].split("\n", 1)[0]
-
-
-def _bucket_missing(error: Exception, name: str) -> OSError:
-    return caused(FileNotFoundError(errno.ENOENT, f"the bucket is not there: {_why(error)}", name), error)
-
-
-def _passes(error: Exception) -> bool:
-    """Whether nothing came of the request, and the next one may fare better."""
-    text, status = str(error), _status(error)
-    if status is None or _NOT_SIGNED in text:
-        return _NOT_SIGNED in text or _NOT_SENT.search(text) is not None
-    return status == HTTPStatus.TOO_MANY_REQUESTS  # whatever words are in an answer
-
-
-def _status(error: Exception) -> int | None:
-    found = _STATUS.search(str(error))
-    return int(found.group(1)) if found else None
 
 
 _AWS = ".amazonaws.com"

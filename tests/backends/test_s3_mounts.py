@@ -247,14 +247,18 @@ def test_who_is_trusted_is_only_the_other_client_s_to_know(
         (
             b"<Error><Code>InvalidToken</Code><Token-0>SECRET</Token-0></Error>",
             PermissionError,
-            "InvalidToken",
+            "(InvalidToken) when calling the PutObject operation: Unknown",
         ),
         (
             b"<Error><Code>ExpiredToken</Code><Message>old</Message></Error>",
             PermissionError,
-            "ExpiredToken: old",
+            "(ExpiredToken) when calling the PutObject operation: old",
         ),
-        (b"<?xml version='1.0'?>\n<Error><Code>Odd</Code><Message>m</Message></Error>", OSError, "Odd: m"),
+        (
+            b"<?xml version='1.0'?>\n<Error><Code>Odd</Code><Message>m</Message></Error>",
+            OSError,
+            "(Odd) when calling the PutObject operation: m",
+        ),
         (b"<Error><Code>RequestTimeout</Code><Message>late</Message></Error>", None, ""),
     ],
 )
@@ -271,7 +275,7 @@ def test_a_refusal_says_what_the_service_says_and_no_token(
     assert isinstance(outcome, Maybe if kind is None else Refused)
     if isinstance(outcome, Refused) and kind is not None:
         assert type(outcome.error) is kind
-        assert outcome.error.strerror == says
+        assert outcome.error.strerror == f"An error occurred {says}"
 
 
 @pytest.mark.parametrize(
