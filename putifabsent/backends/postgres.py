@@ -40,7 +40,7 @@ from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
-from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, servers_of
+from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.url_parts import Servers
+    from putifabsent.backends.registry_urls import Servers
 
 _OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")
 _PORT = 5432

@@ -27,7 +27,7 @@ from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
-from putifabsent.backends.url_parts import hosts_of, parts_of, refuse_unknown, servers_of
+from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kazoo.protocol.states import ZnodeStat
 
     from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.url_parts import Servers
+    from putifabsent.backends.registry_urls import Servers
 
 _PORT = 2181
 _TIMEOUT = 10.0

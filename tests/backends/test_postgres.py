@@ -13,8 +13,7 @@ import pytest
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.postgres import PostgresCounter, parameters_of, postgres_settings
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.registry_urls import open_counter
-from putifabsent.backends.url_parts import Servers
+from putifabsent.backends.registry_urls import Servers, open_counter
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.backends.imagined_servers import Fault, Postgres, SqlError

@@ -15,8 +15,7 @@ import pytest
 
 from putifabsent.backends.counters import Advanced
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
-from putifabsent.backends.registry_urls import open_counter
-from putifabsent.backends.url_parts import Servers
+from putifabsent.backends.registry_urls import Servers, open_counter
 from putifabsent.backends.zookeeper import (
     FOLDER,
     NotSentError,
