@@ -137,7 +137,8 @@ class ZooKeeperCounter(Counter):
             outcome = outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
         path = f"{self._folder}/c-{quote(name, safe='')}"  # with no slash of its own, and never a dot alone
-        seen = self._seen.get(name) or self._learnt(nodes, name, path)
+        known = self._seen.get(name)
+        seen = known or self._learnt(nodes, name, path)
         if not isinstance(seen, Seen):
             return seen
         if seen.version == _ANY:
@@ -146,8 +147,10 @@ class ZooKeeperCounter(Counter):
             return Refused(OSError(errno.EOVERFLOW, why, self._shown))
         last = max(seen.last, floor) + count
         if last > LARGEST:
-            # What was seen may be old, or of a node that was made anew.
-            return self._at_its_end(seen, self._learnt(nodes, name, path), name)
+            ended = at_its_end(name)
+            self._seen.pop(name, None)
+            # What was seen before may be of a node that was made anew: the next call looks.
+            return Refused(ended) if known is None else TryAgain(ended)
         try:
             stat = nodes.set(path, str(last).encode(), seen.version, seen.life)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
@@ -167,7 +170,7 @@ class ZooKeeperCounter(Counter):
             outcome = self.advance("#check", 0)
             if isinstance(outcome, (Advanced, Refused)):
                 break
-            if not isinstance(outcome.cause, BlockingIOError) and code_of(outcome.cause) not in _PASSED:
+            if code_of(outcome.cause) not in _PASSED:
                 # Nobody is there: another try would take as long again.
                 break
         require_answer(outcome, "ZooKeeper", self._shown)
@@ -186,14 +189,6 @@ class ZooKeeperCounter(Counter):
             outcome = TryAgain(error) if code_of(error) in _PASSED else outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
         return seen
-
-    @staticmethod
-    def _at_its_end(seen: Seen, learnt: Seen | TryAgain | Refused, name: str) -> TryAgain | Refused:
-        if learnt == seen:
-            return Refused(at_its_end(name))
-        if isinstance(learnt, Seen):
-            return TryAgain(BlockingIOError(errno.EAGAIN, "the counter is somewhere else now", name))
-        return learnt
 
 
 class Nodes:
