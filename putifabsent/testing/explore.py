@@ -25,12 +25,16 @@ replaying them. Two histories after which it goes on alike are one.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import date, timedelta
+from enum import Enum
+from itertools import count
+from types import FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Both, Pause
-from putifabsent.testing.fingerprints import fingerprint
 
 if TYPE_CHECKING:
     from random import Random
@@ -337,7 +341,7 @@ class Graph:
         except Exception as error:  # noqa: BLE001 - what it means is the judge's business
             node.ended = ("raised", error)
         _let_go(node)
-        key = fingerprint((i, dict(pauses), node.ended, requests, parts, protocol))
+        key = _fingerprint((i, dict(pauses), node.ended, requests, parts, protocol))
         found = self._node_ids.setdefault(key, len(self.nodes))
         if found == len(self.nodes):
             node.requests = tuple(self._request(each) for each in requests)
@@ -455,3 +459,96 @@ def _schedule(graph: Graph, came: Came, state: State) -> tuple[Step, ...]:
         steps.append(graph.step(how))
         link = came[state]
     return tuple(reversed(steps))
+
+
+# --- what a suspended protocol will do depends on where it stands and on its variables: a value for both
+
+_PLAIN = (str, bytes, int, float, bool, type(None), Enum, date, timedelta)
+# What is distinguished by its identity stays alive, so that no other object gets its address.
+_kept: dict[int, Any] = {}
+# Of what is looked at now: frames share most of it, and each is looked at once. It is kept, as above.
+_seen: dict[int, tuple[Any, Hashable]] = {}
+_ways: dict[type, Callable[[Any], Hashable]] = {}
+
+
+def _fingerprint(value: Any) -> Hashable:
+    """Return a value that is equal for two suspended protocols only if they go on alike.
+
+    It sees variables, not the hidden state of iterators and context managers; a loop's variable must tell
+    where the loop stands. The explorer checks what it takes for the same against that.
+    """
+    _seen.clear()
+    return _each((value,))[0]
+
+
+def _way(kind: type) -> Callable[[Any], Hashable]:
+    """Return what takes the fingerprints of a class's instances."""
+    if issubclass(kind, _PLAIN):
+        return _itself
+    for kinds, parts in _PARTS:
+        if issubclass(kind, kinds):
+            return lambda value: (kind, parts(value))
+    if is_dataclass(kind):
+        names = [each.name for each in fields(kind)]
+        return lambda value: (kind, _each([getattr(value, name) for name in names]))
+    return lambda value: (kind, _identity(value))
+
+
+def _itself(value: Any) -> Hashable:
+    plain: Hashable = value
+    return plain
+
+
+def _identity(value: Any) -> int:
+    _kept[id(value)] = value
+    return id(value)
+
+
+def _each(values: Iterable[Any]) -> tuple[Hashable, ...]:
+    found = []
+    for value in values:
+        kind = type(value)
+        way = _ways.get(kind)
+        if way is None:
+            way = _ways[kind] = _way(kind)
+        if way is _itself:  # as most are: a call for each would be most of the time
+            found.append(value)
+            continue
+        seen = _seen.get(id(value))
+        if seen is None:
+            seen = _seen[id(value)] = value, way(value)
+        found.append(seen[1])
+    return tuple(found)
+
+
+def _items(values: dict[Any, Any]) -> Hashable:
+    return frozenset(zip(_each(values), _each(values.values()), strict=True))
+
+
+def _function(value: FunctionType) -> Hashable:
+    cells = [cell.cell_contents for cell in value.__closure__ or ()]
+    return value.__code__, _each([*cells, value.__defaults__])
+
+
+def _frames(protocol: GeneratorType[Any, Any, Any]) -> Hashable:
+    found: list[Hashable] = []
+    link: Any = protocol
+    while isinstance(link, GeneratorType) and link.gi_frame is not None:
+        frame = link.gi_frame
+        names = {name: value for name, value in frame.f_locals.items() if value is not link.gi_yieldfrom}
+        found.append((link.gi_code, frame.f_lasti, _items(names)))
+        link = link.gi_yieldfrom
+    return tuple(found)
+
+
+_PARTS: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
+    (GeneratorType, _frames),
+    ((tuple, list), _each),
+    ((set, frozenset), lambda value: frozenset(_each(value))),
+    (dict, _items),
+    (BaseException, lambda error: (_each(error.args), _items(error.__dict__))),
+    (InMemory, lambda body: body.data),
+    (FunctionType, _function),
+    (MethodType, lambda method: (method.__func__.__code__, _each((method.__self__,)))),
+    (count, repr),
+)

@@ -13,7 +13,7 @@ from tests.shim.ballots import GROUNDS, NAME
 if TYPE_CHECKING:
     from putifabsent.testing.explore import ActorRun, Explored
 
-MOST = 15_000
+MOST = 20_000
 
 
 class OneWins:
