@@ -1,8 +1,8 @@
 """Races a store, and says what it really guarantees.
 
 Each operation that can create a name is tried by itself: one create after the other, then many at once. So
-are, on request, listings after puts, and copies of what is being deleted. A probe can prove a
-store unsafe, never safe.
+are, on request, listings after puts; copies of what was deleted are tried alone. A probe can prove a store
+unsafe, never safe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 from putifabsent.backends.base import (
     Absent,
@@ -151,6 +151,7 @@ os.register_at_fork(after_in_child=_turns.clear)
 class _Prober(ABC):
     """Tries one operation, and keeps what came of it."""
 
+    races: ClassVar[bool] = True
     word: str
     ground: Ground
     pool: ThreadPoolExecutor
@@ -164,7 +165,7 @@ class _Prober(ABC):
         fault = self.one_after_the_other()
         if fault is not None:
             return Verdict(self.word, safe=False, evidence=fault)
-        for number in range(rounds):
+        for number in range(rounds if self.races else 0):
             report(1 + number, f"{self.word}: race {number + 1} of {rounds}")
             has_fault = self.race(number)
             if self.patience.is_over or (has_fault and number + 1 >= ENOUGH):
@@ -175,9 +176,9 @@ class _Prober(ABC):
     def one_after_the_other(self) -> str | None:
         """Return what is wrong with what comes of it where nobody else does anything."""
 
-    @abstractmethod
     def race(self, number: int) -> bool:
         """Have all do it at once; return whether there has ever been a fault."""
+        raise NotImplementedError
 
     @abstractmethod
     def verdict(self) -> Verdict:
@@ -342,8 +343,7 @@ def _fault(winners: Sequence[Attempt], losers: Sequence[Attempt], seen: Seen) ->
 # --- what arbiters beside the store need: a listing shows what was put, and a missing source is not copied
 #
 # A copy whose source goes missing *meanwhile* may still come off. That is no fault for whoever reads through
-# the shim, which tells by the token what has ended; but others may see a deleted name until it is cleaned up,
-# so it is reported.
+# the shim, which tells by the token what has ended.
 
 _KEYS = 3
 
@@ -424,25 +424,20 @@ class _Listing(_Prober):
         return Verdict(self.word, safe=not self._lacking and listings * 2 >= attempts, evidence=evidence)
 
 
-_LAGS = 4
 _NOTHING = Seen(None, None)
 _ONE_BY_ONE = "one after the other: "
 
 
 @dataclass(slots=True)
 class _Publishing(_Prober):
-    """Publishes and deletes; of many at once, half do each.
+    """Publishes, deletes, and publishes what is deleted."""
 
-    It keeps how many names were deleted for certain, and how many of them were there again.
-    """
-
-    _judged: int = 0
-    _back: int = 0
+    races: ClassVar[bool] = False
 
     def one_after_the_other(self) -> str | None:
         name, first, other = (self.ground.name(self.word) for _ in range(3))
         for source in (first, other):
-            outcome = self._put(source, SMALL)
+            outcome = self._put(source)
             if not isinstance(outcome, Written):
                 return f"refused: it never put a key: {brief(error_of(outcome))}"
         outcome_of_first = self._publish(first, name)
@@ -473,65 +468,21 @@ class _Publishing(_Prober):
                 return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {why}"
         return None
 
-    def race(self, number: int) -> bool:
-        size = SIZES[number % len(SIZES)]
-        names = [(self.ground.name(self.word), self.ground.name(self.word)) for _ in range(self.at_once // 2)]
-        put = list(self.pool.map(lambda pair: self._put(pair[0], size), names))
-        pairs = [pair for pair, outcome in zip(names, put, strict=True) if isinstance(outcome, Written)]
-        steps: list[Callable[[], object]] = []
-        for lag, (source, name) in enumerate(pairs):
-            steps += [
-                partial(self._publish_once, source, name),
-                partial(self._delete_both, source, name, lag),
-            ]
-        came = together(self.pool, steps)
-        self._raced += len(names)
-        self._causes += [error_of(outcome) for outcome in put if not isinstance(outcome, Written)]
-        for (_, name), published, deleted in zip(pairs, came[::2], came[1::2], strict=True):
-            if not isinstance(published, (Written, Absent)):
-                self._causes.append(error_of(published))
-            # Deleted with certainty, and nobody publishes any more: it must be gone.
-            if deleted is True:
-                self._judged += 1
-                self._back += look(self.ground.store, name, self.patience) != _NOTHING
-        return bool(self._back)
-
     def verdict(self) -> Verdict:
-        unsure = f"{len(self._causes)} requests had no certain answer"
-        if self._judged * 2 < self._raced:
-            evidence = f"only {self._judged} of {self._raced} names could be deleted; {unsure}: {self._why()}"
-        else:
-            again = (
-                f"{self._back} of {self._judged} deleted names were there again, for readers round the shim"
-                if self._back
-                else f"none of {self._judged} deleted names was there again"
-            )
-            evidence = (
-                f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing; at once with the "
-                f"deletion of its source: {again}{'; ' + unsure if self._causes else ''}"
-            )
-        return Verdict(self.word, safe=self._judged * 2 >= self._raced, evidence=evidence)
+        evidence = f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing"
+        return Verdict(self.word, safe=True, evidence=evidence)
 
     def _shows(self, name: str, source: str) -> bool:
         seen = look(self.ground.store, name, self.patience)
         return seen == look(self.ground.store, source, self.patience) and seen.data == content(source, SMALL)
 
-    def _put(self, source: str, size: int) -> base.PutOutcome:
-        creation = self.ground.creation()
-        body = InMemory(content(source, size))
+    def _put(self, source: str) -> base.PutOutcome:
+        body, creation = InMemory(content(source, SMALL)), self.ground.creation()
         return self.patience.answer(lambda: self.ground.store.put(source, body, creation))
 
     def _publish(self, source: str, name: str) -> base.PublishOutcome:
-        return self.patience.answer(partial(self._publish_once, source, name))
-
-    def _publish_once(self, source: str, name: str) -> base.PublishOutcome:
-        return foreseen(partial(self.ground.store.publish, source, name, self.ground.creation()))
+        publish = partial(self.ground.store.publish, source, name, self.ground.creation())
+        return self.patience.answer(partial(foreseen, publish))
 
     def _delete(self, name: str) -> base.DeleteOutcome:
         return self.patience.answer(partial(self.ground.store.delete, name))
-
-    def _delete_both(self, source: str, name: str, lag: int) -> bool:
-        # Each time, the copy has come a little further.
-        for _ in range(lag % _LAGS):
-            self.ground.store.head(source)
-        return all(isinstance(self._delete(each), Deleted) for each in (source, name))

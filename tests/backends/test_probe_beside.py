@@ -48,8 +48,7 @@ def test_an_honest_store_is_found_safe_and_left_empty() -> None:
         "put before it"
     )
     assert verdicts["publish"].evidence == (
-        "one after the other: a copy of a missing source failed, and wrote nothing; at once with the "
-        f"deletion of its source: none of {4 * CREATES // 2} deleted names was there again"
+        "one after the other: a copy of a missing source failed, and wrote nothing"
     )
     assert store.fs.store == {}
 
@@ -220,27 +219,6 @@ class HalfOverwrites(Liar):
         return outcome
 
 
-class CopiesWhatIsBeingDeleted(Memory):
-    """Reads the source first, and writes the name when its deletion is over."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._deleted: dict[str, threading.Event] = {}
-
-    def publish(self, source: str, name: str, creation: Creation) -> Any:
-        file = self.fs.store.get(source)
-        if file is None:
-            return Absent()
-        self._deleted.setdefault(name, threading.Event()).wait(0.1)
-        self.fs.store[name] = file
-        return Written()
-
-    def delete(self, name: str, version: str | None = None) -> Any:
-        outcome = super().delete(name, version)
-        self._deleted.setdefault(name, threading.Event()).set()
-        return outcome
-
-
 class NeverDeletes(Liar):
     word = "publish"
     evidence = "refused: it never deleted a key"
@@ -260,12 +238,6 @@ def test_a_liar_is_caught(liar: type[Liar]) -> None:
     assert liar.evidence in verdict.evidence
 
 
-def test_copies_that_outlive_their_source_are_no_fault_and_are_said() -> None:
-    verdict = probe(CopiesWhatIsBeingDeleted(), FOLDER, operations=["publish"])["publish"]
-    assert verdict.safe
-    assert "deleted names were there again, for readers round the shim" in verdict.evidence
-
-
 def test_a_store_that_can_not_overwrite_is_safe() -> None:
     class Once(Memory):
         def publish(self, source: str, name: str, creation: Creation) -> Any:
@@ -276,7 +248,7 @@ def test_a_store_that_can_not_overwrite_is_safe() -> None:
     assert probe(Once(), FOLDER, operations=["publish"], rounds=2)["publish"].safe
 
 
-def test_an_answer_that_is_lost_now_and_then_is_no_fault_and_is_said() -> None:
+def test_an_answer_that_is_lost_now_and_then_is_no_fault() -> None:
     class Lossy(Memory):
         def __init__(self) -> None:
             super().__init__()
@@ -289,7 +261,6 @@ def test_an_answer_that_is_lost_now_and_then_is_no_fault_and_is_said() -> None:
 
     verdict = probe(Lossy(), FOLDER, operations=["publish"], rounds=2)["publish"]
     assert verdict.safe
-    assert "requests had no certain answer" in verdict.evidence
 
 
 @pytest.mark.parametrize("word", BESIDE)
@@ -302,7 +273,7 @@ def test_what_is_the_mount_s_affair_is_raised(word: str) -> None:
         probe(Closed(), FOLDER, operations=[word])
 
 
-@pytest.mark.parametrize("step", ["list: race 2", "publish: race 2"])
+@pytest.mark.parametrize("step", ["list: race 2", "publish: one after the other"])
 def test_an_interrupted_probe_leaves_nothing_either(step: str, tmp_path: Path) -> None:
     def interrupt(done: int, total: int, what: str) -> None:
         if what.startswith(step):
