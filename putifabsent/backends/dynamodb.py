@@ -244,12 +244,16 @@ class DynamoDBClaims(_InTable, Claims):
     async def _page(
         self, method: str, place: str, start: tuple[str, ...] | None, **parameters: Any
     ) -> PageOutcome:
+        key = start and {"folder": {"S": start[0]}, "name": {"S": start[1]}}
+        after = {"ExclusiveStartKey": key} if key else {}
         try:
-            answer = await self._table.send(method, ConsistentRead=True, **parameters, **start_of(start))
+            answer = await self._table.send(method, ConsistentRead=True, **parameters, **after)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return self._table.no_answer(error, place)
         try:
-            return ClaimPage(tuple(map(entry_of, answer["Items"])), stop_of(answer))
+            last = answer.get("LastEvaluatedKey")
+            more = (last["folder"]["S"], last["name"]["S"]) if last else None
+            return ClaimPage(tuple(map(entry_of, answer["Items"])), more)
         except ValueError as error:
             return _unreadable(error, place)
 
@@ -299,7 +303,9 @@ class DynamoDBCounter(_InTable, Counter):
         adds = self._seen.get(name, -1) >= floor
         update = counted_on(floor, count) if adds else lifted(floor, count)
         try:
-            answer = await self._table.send("update_item", Key=counter_key(name), **update)
+            answer = await self._table.send(
+                "update_item", Key={"folder": COUNTERS, "name": {"S": _key(name, _LONGEST_NAME)}}, **update
+            )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             if is_unmet(error):
                 return self._unmet(error, name, count, adds=adds)
@@ -424,11 +430,6 @@ def only_if(expected: Claim | None) -> dict[str, Any]:
     }
 
 
-def counter_key(name: str) -> dict[str, dict[str, str]]:
-    """Return the key of a counter's item."""
-    return {"folder": COUNTERS, "name": {"S": _key(name, _LONGEST_NAME)}}
-
-
 def counted_on(floor: int, count: int) -> dict[str, Any]:
     """Return the update "``count`` more", for a counter that is at ``floor`` or above it."""
     return _counting(
@@ -450,20 +451,6 @@ def lifted(floor: int, count: int) -> dict[str, Any]:
 def last_of(item: Mapping[str, Mapping[str, Any]]) -> int:
     """Return the last number of a counter, as its item says it."""
     return int(item["last"]["N"])
-
-
-def start_of(start: tuple[str, ...] | None) -> dict[str, Any]:
-    """Return the parameter that has a Query or Scan go on where a page ended."""
-    if start is None:
-        return {}
-    folder, name = start
-    return {"ExclusiveStartKey": {"folder": {"S": folder}, "name": {"S": name}}}
-
-
-def stop_of(answer: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return where a page of a Query or Scan ended; None if it was the last."""
-    last = answer.get("LastEvaluatedKey")
-    return (last["folder"]["S"], last["name"]["S"]) if last else None
 
 
 def _counting(update: str, condition: str, numbers: Mapping[str, int]) -> dict[str, Any]:

@@ -245,10 +245,17 @@ class FastBucket:
 
     def _signing(self, credentials: Callable[[], Any]) -> dict[str, Any]:
         try:
-            return _credential(credentials())
+            frozen = credentials()
         except Exception as error:
             self._unsigned = error
             raise
+        return {
+            "access_key_id": frozen.access_key,
+            "secret_access_key": frozen.secret_key,
+            "token": frozen.token,
+            # botocore renews on its own schedule at a call; so call it again soon.
+            "expires_at": datetime.now(timezone.utc) + _REFRESH,
+        }
 
     def _put(self, key: str, name: str, body: Body, creation: Creation, mode: _Mode) -> CreateOutcome:
         data = read_whole(body)
@@ -258,8 +265,10 @@ class FastBucket:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
         except _FAILURES as error:
             return self._failed(error, name, "PutObject")
-        if not self._tags(data, answer["e_tag"]) and not _holds(self.head(key, name), creation):
-            return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
+        if not self._tags(data, answer["e_tag"]):
+            seen = self.head(key, name)
+            if not (isinstance(seen, Found) and seen.holder.token == creation.token):
+                return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
         return Created(answer["version"])
 
     def _tags(self, data: bytes, tag: str | None) -> bool:
@@ -339,16 +348,6 @@ def _attributes(creation: Creation) -> dict[str, Any]:
     return {"attributes": marks, "use_multipart": False}
 
 
-def _credential(frozen: Any) -> dict[str, Any]:
-    return {
-        "access_key_id": frozen.access_key,
-        "secret_access_key": frozen.secret_key,
-        "token": frozen.token,
-        # botocore renews on its own schedule at a call; so call it again soon.
-        "expires_at": datetime.now(timezone.utc) + _REFRESH,
-    }
-
-
 def found(
     marks: Mapping[str, Any],
     properties: Mapping[str, Any],
@@ -367,24 +366,16 @@ def found(
     return Found(holder, properties=kept)
 
 
-def _holds(seen: HeadOutcome | None, creation: Creation) -> bool:
-    return isinstance(seen, Found) and seen.holder.token == creation.token
-
-
 def _seen(answer: obstore.GetResult) -> Found | None:
-    seen = _found(answer)
-    is_page = seen.properties.get(_TYPE, "").startswith("text/html")  # which may be kept on an S3, too
-    return seen if seen.holder.token or (is_s3s_tag(answer.meta["e_tag"]) and not is_page) else None
-
-
-def _found(answer: obstore.GetResult) -> Found:
     meta, properties, marks = answer.meta, {}, {}
     for key, value in answer.attributes.items():
         if key in _HEADERS:
             properties[_HEADERS[key]] = value
         else:
             marks[key] = value
-    return found(marks, properties, meta["e_tag"], meta["last_modified"], meta["size"], meta["version"])
+    seen = found(marks, properties, meta["e_tag"], meta["last_modified"], meta["size"], meta["version"])
+    is_page = properties.get(_TYPE, "").startswith("text/html")  # which may be kept on an S3, too
+    return seen if seen.holder.token or (is_s3s_tag(meta["e_tag"]) and not is_page) else None
 
 
 _AWS = ".amazonaws.com"

@@ -163,8 +163,8 @@ CLAIMS = (
     Mutant(
         "a listing ends with its first page",
         "dynamodb",
-        "stop_of(answer))",
-        "None)",
+        'answer["Items"])), more)',
+        'answer["Items"])), None)',
         "test_a_long_listing_has_several_pages",
     ),
     # What is not known
