@@ -1,8 +1,4 @@
-"""An s3fs instance like the wrapped one, but one that sends every request once.
-
-Three layers resend a PUT whose answer was lost: s3fs's own loop, botocore's retry handler and, below both
-and without a setting, aiohttp's session on a dropped connection. Here all three are off.
-"""
+"""An s3fs instance like the wrapped one, but one that sends every request once; and uploads by it."""
 
 from __future__ import annotations
 
