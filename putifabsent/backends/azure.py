@@ -191,7 +191,14 @@ class AzureStore(Store):
         try:
             self._sender.blob(*_split(name)).delete_blob(**(same if version else {}), **self._every)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return _deleting(error, name)
+            outcome, code = outcome_of(error, name), code_of(error)
+            if not isinstance(outcome, Exists):
+                return deleting(outcome, error)
+            # The condition means that another blob is there by now; a lease or a policy keeps this one.
+            if code == "ConditionNotMet":
+                return Deleted()
+            kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
+            return Refused(caused(kept, error))
         return Deleted()
 
     def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
@@ -331,18 +338,6 @@ def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
     if etag := answer.get("etag"):
         return Created(str(etag), answer.get("date"))
     return Maybe(OSError(errno.EIO, "the answer has no ETag", name))
-
-
-def _deleting(error: Exception, name: str) -> base.DeleteOutcome:
-    outcome = outcome_of(error, name)
-    if isinstance(outcome, Exists):
-        code = code_of(error)
-        # The condition means that another blob is there by now; a lease or a policy keeps this one.
-        if code == "ConditionNotMet":
-            return Deleted()
-        kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
-        return Refused(caused(kept, error))
-    return deleting(outcome, error)
 
 
 def _staging(error: Exception, name: str) -> base.StageOutcome:

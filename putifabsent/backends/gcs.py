@@ -231,7 +231,20 @@ class GCSStore(Store):
 
     def complete(self, staged: Staged) -> base.CompleteOutcome:
         """Send the last chunk of the session."""
-        return _finish(self._sender, staged.upload, staged.name)
+        upload: Upload = staged.upload
+        if upload.over:
+            return Gone()
+        outcome: base.CompleteOutcome
+        try:
+            answer = _publish(self._sender, upload)
+            outcome = Gone() if answer.status_code in _NO_SESSION else _made(answer)
+        except _SessionGoneError:
+            outcome = Gone()
+        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
+            outcome = outcome_of(error, staged.name)
+        # A session that has ended goes on giving its last answer, whatever becomes of the name.
+        upload.over = isinstance(outcome, (Created, Exists))
+        return outcome
 
     def discard(self, staged: Staged) -> None:
         """Remove the session."""
@@ -448,23 +461,6 @@ def _send_chunks(sender: Sender, session: str, body: Body, checksum: _Checksum) 
     last = body.read(start, body.size)
     checksum.update(last)
     return Upload(session, body.size, start, last, checksum.header())
-
-
-def _finish(sender: Sender, upload: Upload, name: str) -> base.CompleteOutcome:
-    """Send the last chunk, which makes the object; as for ``Store.complete``."""
-    if upload.over:
-        return Gone()
-    outcome: base.CompleteOutcome
-    try:
-        answer = _publish(sender, upload)
-        outcome = Gone() if answer.status_code in _NO_SESSION else _made(answer)
-    except _SessionGoneError:
-        outcome = Gone()
-    except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-        outcome = outcome_of(error, name)
-    # A session that has ended goes on giving its last answer, whatever becomes of the name.
-    upload.over = isinstance(outcome, (Created, Exists))
-    return outcome
 
 
 def _remove(sender: Sender, session: str) -> None:

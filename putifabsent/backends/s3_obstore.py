@@ -123,6 +123,7 @@ def _runs() -> bool:
     return not tasks
 
 
+# Whether this process may descend, by fork, from one that used obstore.
 _forked = _inherited()
 
 
@@ -148,11 +149,6 @@ async def off_loop(call: Callable[[], T]) -> T:
     return await (_pool.begin(call) or in_thread(call))
 
 
-def forked() -> bool:
-    """Whether this process may descend, by fork, from one that used obstore."""
-    return _forked
-
-
 def understands(options: Mapping[str, Any]) -> bool:
     """Whether every option of the mount means the same here as it does to s3fs."""
     given = {key for key, value in options.items() if value not in (None, False, {}, ())}
@@ -165,11 +161,6 @@ def understands(options: Mapping[str, Any]) -> bool:
         and config.get("signature_version") in (None, "s3v4", "v4")
         and not any(each.startswith(_ENCRYPTING) for each in os.environ)
     )
-
-
-def takes(key: str) -> bool:
-    """Whether obstore means the same object by ``key`` as everybody else does."""
-    return key.isprintable() and _ODD.search(key) is None and len(key.encode()) <= LONGEST_KEY
 
 
 def place_of(bucket: str, endpoint: str, presigned: str) -> tuple[str, bool] | None:
@@ -415,7 +406,9 @@ class Buckets:
 
     def takes(self, key: str) -> bool:
         """Whether a client of here means by ``key``, on this mount, what the other one does."""
-        return self._understood and not forked() and takes(key)
+        if not self._understood or _forked:
+            return False
+        return key.isprintable() and _ODD.search(key) is None and len(key.encode()) <= LONGEST_KEY
 
     async def _open(self, bucket: str) -> None:
         self._buckets[bucket] = None  # until it is there
