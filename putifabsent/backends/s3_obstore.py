@@ -80,6 +80,7 @@ _ENCRYPTING = ("AWS_SERVER_SIDE_ENCRYPTION", "AWS_SSE_")
 _ODD = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 _NOT_S3 = "the answer's entity tag is none of these bytes, and the object is not there"
 _IN_PARTS = re.compile(r"-\d+\"?$")
+_NO_BUCKET = "<Code>NoSuchBucket</Code>"  # which is no missing object
 _STATUS = re.compile(r"status code: ([45]\d\d)")
 # Nobody took the connection.
 _NOT_SENT = re.compile(r"kind: Connect\b")
@@ -284,7 +285,10 @@ class FastBucket:
             answer = obstore.get(self._bucket, key)
             return None if _seen(answer) is None else Got(bytes(answer.bytes()))
         except _FAILURES as error:
-            return reading(self._failed(error, name, "GetObject"), error)
+            outcome = self._failed(error, name, "GetObject")
+            if isinstance(outcome, Refused) and _NO_BUCKET in str(error):
+                return outcome
+            return reading(outcome, error)
 
     def _failed(self, error: Exception, name: str, operation: str) -> Exists | TryAgain | Refused | Maybe:
         """Say what a failure means for a creation; an answer means what it does to the other client."""

@@ -164,7 +164,7 @@ CLAIMS = (
         "a listing ends with its first page",
         "dynamodb",
         'answer["Items"])), more)',
-        "None)",
+        'answer["Items"])), None)',
         "test_a_long_listing_has_several_pages",
     ),
     # What is not known
