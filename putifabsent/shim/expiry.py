@@ -52,8 +52,15 @@ def check_win(
     ``NameTaken``: another creation had the identity before, or the number has expired; mine has been removed
     again. ``OutcomeUnknown``: it can't be known; nothing has been removed.
     """
-    if name.aliases:
-        yield from _check_aliases(name, token, may_withdraw=may_withdraw and not lost)
+    may_withdraw = may_withdraw and not lost
+    for alias in name.aliases[: name.rank]:
+        seen = yield from look(alias, name.path, token, _CREATED)
+        if isinstance(seen, Found):
+            if not may_withdraw:
+                raise _beside(name, alias, token)
+            yield from _withdraw(name, token, NameTaken(name.path, seen.holder))
+    for alias in name.aliases[name.rank :]:
+        yield from _outlast(name, alias, token, may_withdraw=may_withdraw)
     yield from check_number(name, token, lost=lost, made=made)
 
 
@@ -155,17 +162,6 @@ def _list(name: Name, series: Series, token: str) -> Protocol[tuple[datetime | N
 def _is_skipped(series: Series, later: dict[int, datetime]) -> bool:
     """Whether the next number has been there, and has expired: so this one had, before."""
     return bool(later) and not series.has_gaps and series.number + 1 not in later
-
-
-def _check_aliases(name: Name, token: str, *, may_withdraw: bool) -> Protocol[None]:
-    for alias in name.aliases[: name.rank]:
-        seen = yield from look(alias, name.path, token, _CREATED)
-        if isinstance(seen, Found):
-            if not may_withdraw:
-                raise _beside(name, alias, token)
-            yield from _withdraw(name, token, NameTaken(name.path, seen.holder))
-    for alias in name.aliases[name.rank :]:
-        yield from _outlast(name, alias, token, may_withdraw=may_withdraw)
 
 
 def _beside(name: Name, alias: str, token: str) -> OutcomeUnknown:

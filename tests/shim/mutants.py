@@ -362,8 +362,8 @@ MUTANTS = (
     Mutant(
         "what may have been read is removed for an alias that came later",
         "expiry",
-        "may_withdraw=may_withdraw and not lost",
-        "may_withdraw=may_withdraw",
+        "    may_withdraw = may_withdraw and not lost\n",
+        "",
         None,
     ),
     Mutant(
