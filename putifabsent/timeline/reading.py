@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.errors import ConfigError
@@ -305,23 +304,32 @@ Part: TypeAlias = "Whole | Stretch"
 """One of :meth:`putifabsent.timeline.Timeline.parts`; it can be pickled."""
 
 
-def stretches(
-    spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
-) -> list[Stretch]:
-    """Return stretches that have about as many bytes to read, the oldest one first; at least one.
+def starts(costs: Sequence[int], most: int | None) -> list[int]:
+    """Return where groups of neighbours begin that cost about the same.
 
     There may be ``most`` of them; None: as many as there are with enough bytes in each.
     """
-    by_time = sorted(spans, key=lambda span: span.first)
-    costs = [span.file.size + _OPENING for span in by_time]
     total = sum(costs)
-    groups = most or -(-total // _ENOUGH_BYTES)
-    begins: dict[int, str] = {}
-    for span, cost, end in zip(by_time, costs, accumulate(costs), strict=True):
+    groups = max(1, -(-total // _ENOUGH_BYTES)) if most is None else most
+    found: list[int] = []
+    newest, before = -1, 0
+    for place, cost in enumerate(costs):
         # By its middle, so that what is a little larger than its share is no two groups'.
-        begins.setdefault((2 * end - cost) * groups // (2 * total), span.first)
+        group = (2 * before + cost) * groups // (2 * total)
+        if group != newest:
+            found.append(place)
+        newest, before = group, before + cost
+    return found
+
+
+def stretches(
+    spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
+) -> list[Stretch]:
+    """Return stretches that have about as many bytes to read, the oldest one first; at least one."""
+    by_time = sorted(spans, key=lambda span: span.first)
+    begins = starts([span.file.size + _OPENING for span in by_time], most)
     # Two files may begin with one T: its instants are one stretch's.
-    edges = sorted(set(begins.values()))
+    edges = sorted({by_time[place].first for place in begins})
     found: list[Stretch] = []
     for since, until in zip(["", *edges[1:]], [*edges[1:], None], strict=True):
         empty = Stretch(since, until, (), frozenset(), () if found else tuple(active))

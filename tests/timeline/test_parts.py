@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline import HistoryFile, Problems, Trouble, read
-from putifabsent.timeline.reading import Span, Whole, stretches
+from putifabsent.timeline.reading import Span, Whole, starts, stretches
 from tests.timeline.tables import Delta, Hudi, Paimon, block, entry
 from tests.timeline.test_fixtures import TABLES, unpacked
 from tests.timeline.test_history import archived, completion, row, time
@@ -301,13 +300,12 @@ def test_of_delta_nothing_is_archived(place: Place) -> None:
 
 
 @given(st.lists(st.integers(1, 1000), max_size=40), st.integers(1, 50))
-def test_stretches_cost_about_the_same(costs: list[int], most: int) -> None:
-    files = [HistoryFile(f"{n:02}", cost << 20, "", "", 0) for n, cost in enumerate(costs)]
-    found = stretches([Span(each, each.path, each.path) for each in files], most, [], frozenset())
-    assert 1 <= len(found) <= most
-    groups = [[costs[int(span.file.path)] + 1 for span in each.spans] for each in found]
-    assert sorted(chain(*groups)) == sorted(cost + 1 for cost in costs)
-    assert all(sum(group) <= sum(chain(*groups)) / most + max(costs) + 1 for group in groups if group)
+def test_groups_cost_about_the_same(costs: list[int], most: int) -> None:
+    begins = starts(costs, most)
+    assert len(begins) <= most
+    assert begins[:1] == [0][: len(costs)]
+    groups = [costs[a:b] for a, b in zip(begins, [*begins[1:], None], strict=False)]
+    assert all(sum(group) <= sum(costs) / most + max(costs) for group in groups)
 
 
 times = st.integers(0, 30)
