@@ -77,7 +77,6 @@ def stressing(what: Stress, master: str) -> Iterator[Callable[[Contender], Resul
 
     Its workers' Python, which ``PYSPARK_PYTHON`` says, needs this package, the clients and pyarrow.
     """
-    what.check()
     with session_at(master, "putifabsent stress", SETTINGS) as session:
         yield partial(stress_on, session, what)
 
@@ -87,7 +86,6 @@ def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: 
 
     All of them must have a core at the same time: they are one barrier stage.
     """
-    what.check()
     spark = session.sparkContext
     tasks = min(tasks or spark.defaultParallelism, what.writers)
     host = session.conf.get("spark.driver.host") or "127.0.0.1"

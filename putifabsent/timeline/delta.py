@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -23,7 +23,16 @@ from putifabsent.timeline.files import (
     report,
     report_torn,
 )
-from putifabsent.timeline.reading import Commit, Details, Order, Timeline
+from putifabsent.timeline.reading import (
+    Commit,
+    Details,
+    Numbered,
+    Order,
+    Part,
+    Timeline,
+    Whole,
+    numbered_parts,
+)
 
 _LOG = "_delta_log"
 _INFO = "commitInfo"
@@ -53,11 +62,17 @@ class DeltaTimeline(Timeline[Commit]):
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Commit]:
         """Return the commits, one after the other."""
-        numbers = self._numbered()
-        for path, written in read(self.fs, list(numbers)):
-            found = parsed(numbers[path], path, written, problems)
-            if found is not None:
-                yield found[0]
+        return self._read(self._numbered(), problems)
+
+    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
+        del problems
+        return numbered_parts(self._numbered() if whole.active else {}, {}, most)
+
+    def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Commit]:
+        """Return the commits of a part."""
+        if isinstance(part, Numbered):
+            return self._read(dict(part.active), problems)
+        return super().records_in(part, problems=problems)
 
     def details(self, record: Commit, problems: Problems | None = None) -> Details:
         """Return the commit's ``commitInfo``."""
@@ -69,6 +84,12 @@ class DeltaTimeline(Timeline[Commit]):
         for path, written in read(self.fs, list(paths)):
             with suppress(ValueError):
                 yield paths[path], _actions(written)
+
+    def _read(self, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Commit]:
+        for path, written in read(self.fs, list(numbers)):
+            found = parsed(numbers[path], path, written, problems)
+            if found is not None:
+                yield found[0]
 
     def _numbered(self) -> dict[str, int]:
         return numbered(self.fs, below(self.root, _LOG), number_in)

@@ -31,7 +31,16 @@ from putifabsent.timeline.files import (
     report_torn,
     roaring,
 )
-from putifabsent.timeline.reading import Details, Order, Snapshot, Timeline
+from putifabsent.timeline.reading import (
+    Details,
+    Numbered,
+    Order,
+    Part,
+    Snapshot,
+    Timeline,
+    Whole,
+    numbered_parts,
+)
 
 _TAG = "tag-"
 
@@ -53,11 +62,35 @@ class PaimonTimeline(Timeline[Snapshot]):
 
     def active(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Snapshot]:
         """Return the snapshots; of several one after the other, each was committed upon the one before."""
-        return self._read("snapshot", problems)
+        return self._read("snapshot", self._numbered("snapshot"), problems)
 
     def history(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[Snapshot]:
         """Return the changelogs of snapshots that have expired, where the table keeps them for longer."""
-        return self._read("changelog", problems)
+        return self._read("changelog", self._numbered("changelog"), problems)
+
+    def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:
+        del problems
+        # In this order: a changelog is there before its snapshot goes.
+        there = self._numbered("snapshot") if whole.active else {}
+        gone = self._numbered("changelog") if whole.history else {}
+        return numbered_parts(there, gone, most, follows=whole.history)
+
+    def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Snapshot]:
+        """Return the snapshots of a part, then its changelogs."""
+        if not isinstance(part, Numbered):
+            yield from super().records_in(part, problems=problems)
+            return
+        found = set()
+        for each in self._read("snapshot", dict(part.active), problems):
+            found.add(each.number)
+            yield each
+        archived = dict(part.archived)
+        if part.follows:
+            archived |= {
+                below(self.root, f"changelog/changelog-{number}"): number for _, number in part.active
+            }
+        unread = {path: number for path, number in archived.items() if number not in found}
+        yield from self._read("changelog", unread, problems)
 
     def details(self, record: Snapshot, problems: Problems | None = None) -> Details:
         """Return all that the snapshot's file says."""
@@ -90,8 +123,7 @@ class PaimonTimeline(Timeline[Snapshot]):
     def _numbered(self, kind: str) -> dict[str, int]:
         return numbered(self.fs, below(self.root, kind), partial(number_in, kind))
 
-    def _read(self, kind: str, problems: Problems | None) -> Iterator[Snapshot]:
-        numbers = self._numbered(kind)
+    def _read(self, kind: str, numbers: Mapping[str, int], problems: Problems | None) -> Iterator[Snapshot]:
         for path, written in read(self.fs, list(numbers)):
             snapshot = snapshot_of(numbers[path], path, written, problems, kind)
             if snapshot is not None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 import heapq
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.errors import ConfigError
@@ -249,6 +249,8 @@ def _moment(text: str) -> datetime | None:
     return seconds + timedelta(milliseconds=int(milliseconds))
 
 
+# Small files, of which each is a request: so many are soon read.
+_ENOUGH_FILES = 512
 # What it takes to open a file, in bytes; and how many bytes, those included, are soon read.
 _OPENING = 2**20
 _ENOUGH_BYTES = 2**26
@@ -261,6 +263,14 @@ class Whole(NamedTuple):
 
     active: bool
     history: bool
+
+
+class Numbered(NamedTuple):
+    """The files of some numbers: Paimon's snapshots and changelogs, which outlive these; Delta's commits."""
+
+    active: tuple[tuple[str, int], ...]
+    archived: tuple[tuple[str, int], ...] = ()
+    follows: bool = False  # whether an active one that has gone meanwhile is looked for among the archived
 
 
 class HistoryFile(NamedTuple):
@@ -301,27 +311,52 @@ class Stretch(NamedTuple):
         return self.since <= time and (self.until is None or time < self.until)
 
 
-Part: TypeAlias = "Whole | Stretch"
+Part: TypeAlias = "Whole | Numbered | Stretch"
 """One of :meth:`putifabsent.timeline.Timeline.parts`; it can be pickled."""
+
+
+def starts(costs: Sequence[int], most: int | None, enough: int) -> list[int]:
+    """Return where groups of neighbours begin that cost about the same.
+
+    There may be ``most`` of them; None: as many as there are with ``enough`` in each. No group is a
+    ``ConfigError``.
+    """
+    if most is not None and most < 1:
+        raise ConfigError(f"a timeline has 1 part or more, not {most}")
+    total = sum(costs)
+    groups = max(1, -(-total // enough)) if most is None else most
+    found: list[int] = []
+    newest, before = -1, 0
+    for place, cost in enumerate(costs):
+        # By its middle, so that what is a little larger than its share is no two groups'.
+        group = (2 * before + cost) * groups // (2 * total)
+        if group != newest:
+            found.append(place)
+        newest, before = group, before + cost
+    return found
+
+
+def numbered_parts(
+    active: dict[str, int], archived: dict[str, int], most: int | None, *, follows: bool = False
+) -> list[Numbered]:
+    """Return files, which come with their numbers, in parts; whatever is of one number is in one part."""
+    numbers = sorted({*active.values(), *archived.values()})
+    first = [numbers[place] for place in starts([1] * len(numbers), most, _ENOUGH_FILES)]
+    here: list[tuple[list[tuple[str, int]], ...]] = [([], []) for _ in first]
+    for kind, files in enumerate((active, archived)):
+        for path, number in files.items():
+            here[bisect_right(first, number) - 1][kind].append((path, number))
+    return [Numbered(tuple(there), tuple(gone), follows) for there, gone in here]
 
 
 def stretches(
     spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
 ) -> list[Stretch]:
-    """Return stretches that have about as many bytes to read, the oldest one first; at least one.
-
-    There may be ``most`` of them; None: as many as there are with enough bytes in each.
-    """
+    """Return stretches that have about as many bytes to read, the oldest one first; at least one."""
     by_time = sorted(spans, key=lambda span: span.first)
-    costs = [span.file.size + _OPENING for span in by_time]
-    total = sum(costs)
-    groups = most or -(-total // _ENOUGH_BYTES)
-    begins: dict[int, str] = {}
-    for span, cost, end in zip(by_time, costs, accumulate(costs), strict=True):
-        # By its middle, so that what is a little larger than its share is no two groups'.
-        begins.setdefault((2 * end - cost) * groups // (2 * total), span.first)
+    begins = starts([span.file.size + _OPENING for span in by_time], most, _ENOUGH_BYTES)
     # Two files may begin with one T: its instants are one stretch's.
-    edges = sorted(set(begins.values()))
+    edges = sorted({by_time[place].first for place in begins})
     found: list[Stretch] = []
     for since, until in zip(["", *edges[1:]], [*edges[1:], None], strict=True):
         empty = Stretch(since, until, (), frozenset(), () if found else tuple(active))
@@ -386,13 +421,11 @@ class Timeline(ABC, Generic[R]):
     ) -> Sequence[Part]:
         """Cut it into parts, for who reads many of them side by side: together they have each record once.
 
-        A history in levels is cut, and all else is one part. What is active is looked up now, as is which
-        files the history consists of; most of these are read with their part. There may be ``most`` parts,
-        1 or more (``ConfigError``); None: as many as it takes for none to take long. ``active``, ``history``:
-        whether to read what is active, and what is archived.
+        What is active is looked up now, as is which files the history consists of; most of these are read
+        with their part. There may be ``most`` parts, 1 or more (``ConfigError``); None: as many as it takes
+        for none to take long. ``active``, ``history``: whether to read what is active, and what is archived.
         """
-        if most is not None and most < 1:
-            raise ConfigError(f"a timeline has 1 part or more, not {most}")
+        starts([], most, 1)
         return self._cut(Whole(active, history), most, problems)
 
     def _cut(self, whole: Whole, most: int | None, problems: Problems | None) -> Sequence[Part]:

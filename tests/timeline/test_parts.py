@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +12,13 @@ from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline import HistoryFile, Problems, Trouble, read
-from putifabsent.timeline.reading import Span, Whole, stretches
+from putifabsent.timeline.reading import Span, Whole, numbered_parts, starts, stretches
 from tests.timeline.tables import Delta, Hudi, Paimon, block, entry
 from tests.timeline.test_fixtures import TABLES, unpacked
 from tests.timeline.test_history import archived, completion, row, time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from putifabsent.timeline import Part, Timeline
@@ -61,8 +60,9 @@ def test_parts_of_real_tables_have_what_one_process_reads(tmp_path: Path, name: 
             assert in_parts(timeline, most, active=active, history=history) == expected
 
 
-def test_a_part_is_read_with_no_help_from_the_others(tmp_path: Path) -> None:
-    timeline = read(unpacked("hudi_cow", tmp_path))
+@pytest.mark.parametrize("name", ["hudi_cow", "paimon", "delta"])
+def test_a_part_is_read_with_no_help_from_the_others(tmp_path: Path, name: str) -> None:
+    timeline = read(unpacked(name, tmp_path))
     each = [rows(timeline.records_in(part)) for part in parts_of(timeline, 3)]
     assert len(each) == 3
     assert all(each)
@@ -195,12 +195,10 @@ def test_the_archive_of_version_6_is_read_in_one_part(place: Place) -> None:
 
 
 def test_a_part_of_another_format_is_refused(memory: Place) -> None:
-    hudi = read(Hudi(memory.fs, f"{memory.root}/h").root, fs=memory.fs)
-    Delta(memory.fs, f"{memory.root}/d").commit(0, {"commitInfo": {"operation": "WRITE"}})
-    delta = read(f"{memory.root}/d", fs=memory.fs)
-    (part,) = hudi.parts()
-    with pytest.raises(TypeError, match="no part of a timeline of delta"):
-        delta.records_in(part)
+    timeline = read(Hudi(memory.fs, memory.root).root, fs=memory.fs)
+    (part,) = numbered_parts({"a": 1}, {}, None)
+    with pytest.raises(TypeError, match="no part of a timeline of hudi"):
+        timeline.records_in(part)
 
 
 # --- what can't be read
@@ -290,24 +288,23 @@ def test_a_torn_snapshot_or_commit_is_raised(place: Place) -> None:
             list(timeline.records_in(part))
 
 
-def test_of_delta_nothing_is_archived(place: Place) -> None:
+def test_delta_has_no_part_of_what_is_archived(place: Place) -> None:
     table = Delta(place.fs, place.root)
     table.commit(0, {"commitInfo": {"operation": "WRITE"}})
     timeline = read(table.root, fs=table.fs)
-    assert in_parts(timeline, active=False) == Counter()
+    assert parts_of(timeline, active=False) == []
 
 
 # --- how they are cut
 
 
 @given(st.lists(st.integers(1, 1000), max_size=40), st.integers(1, 50))
-def test_stretches_cost_about_the_same(costs: list[int], most: int) -> None:
-    files = [HistoryFile(f"{n:02}", cost << 20, "", "", 0) for n, cost in enumerate(costs)]
-    found = stretches([Span(each, each.path, each.path) for each in files], most, [], frozenset())
-    assert 1 <= len(found) <= most
-    groups = [[costs[int(span.file.path)] + 1 for span in each.spans] for each in found]
-    assert sorted(chain(*groups)) == sorted(cost + 1 for cost in costs)
-    assert all(sum(group) <= sum(chain(*groups)) / most + max(costs) + 1 for group in groups if group)
+def test_groups_cost_about_the_same(costs: list[int], most: int) -> None:
+    begins = starts(costs, most, 1)
+    assert len(begins) <= most
+    assert begins[:1] == [0][: len(costs)]
+    groups = [costs[a:b] for a, b in zip(begins, [*begins[1:], None], strict=False)]
+    assert all(sum(group) <= sum(costs) / most + max(costs) for group in groups)
 
 
 times = st.integers(0, 30)
@@ -328,3 +325,20 @@ def test_every_instant_of_every_file_is_of_one_stretch_that_reads_the_file(
         for n in range(int(span.first), int(span.last) + 1):
             (own,) = [each for each in found if each.has(f"{n:02}")]
             assert span in own.spans
+
+
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 20)),
+    st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 20)),
+    st.integers(1, 30),
+)
+def test_every_number_is_of_one_part(active: dict[str, int], gone: Mapping[str, int], most: int) -> None:
+    parts = numbered_parts(active, dict(gone), most)
+    assert len(parts) <= most
+    whose: dict[int, set[int]] = {}
+    for place, part in enumerate(parts):
+        for _, number in (*part.active, *part.archived):
+            whose.setdefault(number, set()).add(place)
+    assert all(len(each) == 1 for each in whose.values())
+    assert sorted(each for part in parts for each in part.active) == sorted(active.items())
+    assert sorted(each for part in parts for each in part.archived) == sorted(gone.items())

@@ -51,7 +51,7 @@ _REST_SECONDS = 0.2  # after an error that was no answer
 
 @dataclass(frozen=True)
 class Stress:
-    """What is to be run."""
+    """What is to be run; ``ConfigError``: it can't be."""
 
     root: str  # a folder of the store that is there, as its paths say it
     formats: Sequence[str] = tuple(WORKLOADS)  # which writers have, by turns
@@ -62,8 +62,7 @@ class Stress:
     """``kill`` (-9), ``pause`` (up to eight seconds), ``lost`` (answers of the store, one in a hundred)."""
     seed: int = 1  # of chance; the writers' own order is never the same
 
-    def check(self) -> None:
-        """Raise ``ConfigError`` for what can't be run."""
+    def __post_init__(self) -> None:
         for word in ("writers", "tables", "seconds"):
             if getattr(self, word) <= 0:
                 raise ConfigError(f"{word} is {getattr(self, word)}: give a positive number")

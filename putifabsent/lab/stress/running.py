@@ -38,10 +38,8 @@ def run(
     """Have the writers, each a process, write by one path; judge the outcomes.
 
     The tables are new ones, in a folder of their own, and are left there. ``progress`` is called with
-    (seconds that are over, seconds in all, what is going on). ``ConfigError``: for what can't be run;
-    ``OSError``: the tables could not be made.
+    (seconds that are over, seconds in all, what is going on). ``OSError``: the tables could not be made.
     """
-    stress.check()
 
     def report(over: float, acknowledged: int) -> None:
         what = f"{contender.label}: {acknowledged:,} commits"

@@ -130,13 +130,16 @@ def test_a_writer_that_hangs_fails_its_run_by_its_number(
     monkeypatch.setattr(pool._Pool, "_write", lambda *_: signal.pause())
     monkeypatch.setattr(pool, "_GRACE_SECONDS", 0.1)
     monkeypatch.setattr(pool, "_is_alone", lambda: False)
-    orders = Orders(Stress("", writers=2, seconds=0.1, faults=()), guarded("piafile", "local", {}), [1])
+    orders = Orders(
+        Stress("", ("delta",), writers=2, seconds=0.1, faults=()), guarded("piafile", "local", {}), [1]
+    )
     with pytest.raises(RuntimeError, match="writer 1 hung"):
         pool._Pool(orders, tmp_path, [0] * 2, [0] * 2).run()
 
 
 def test_what_failed_in_a_pool_is_said_where_the_run_fails(tmp_path: Path) -> None:
-    nothing = Stress("", formats=("none",), writers=1, seconds=5, faults=())
+    nothing = Stress("", formats=("delta",), writers=1, seconds=5, faults=())
+    object.__setattr__(nothing, "formats", ("none",))
     orders = Orders(nothing, guarded("piafile", "local", {}), [0])
     with pytest.raises(RuntimeError, match="writer 0 has died of status 1,"):
         list(obeyed(orders, tmp_path))
@@ -196,9 +199,8 @@ def test_stock_clients_are_convicted(localbucket: LocalBucket) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused(what: dict[str, object], said: str, tmp_path: Path) -> None:
-    stress = Stress(str(tmp_path), **what)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=said):
-        run(stress, guarded("piafile", "local", {}))
+        run(Stress(str(tmp_path), **what), guarded("piafile", "local", {}))  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
