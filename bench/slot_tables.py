@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from putifabsent.lab.stress.paths import Guarded
-from putifabsent.lab.stress.writers import Delta, Journal, Writer, offered_in
+from putifabsent.lab.stress.writers import WORKLOADS, Journal, Writer, offered_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ class DeltaLog(Guarded):
     def open(self, name: str, *, new: bool = False) -> None:
         del new
         self.folder = f"{self._bucket}/{name}"
-        self._table = Delta(self.folder)
+        self._table = WORKLOADS["delta"](self.folder)
 
     def create(self, name: str, data: bytes) -> None:
         self.tries += 1
