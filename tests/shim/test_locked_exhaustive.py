@@ -28,7 +28,7 @@ pytestmark = pytest.mark.exhaustive
 
 KINDS: tuple[Kind, ...] = ("honest", "generous", "busy", "refusing")
 # More than any of the short ones has.
-MOST_OF_SHORT = 60_000
+MOST_OF_SHORT = 100_000
 SCRIPTED = [name for name in vars(test_locked) if name.startswith("test_")]
 
 
