@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.requests import Create, Publish, Put, Stage
 from putifabsent.testing import Ask
 from putifabsent.testing.races import creation_of
-from tests.backends.s3_stores import made_store
+from tests.backends.s3_stores import Lane, made_store, maker
 from tests.stub import FaultStub, Op
 from tests.stub.wire import Answer
 
@@ -278,6 +279,20 @@ def test_a_refusal_says_what_the_service_says_and_no_token(
     if isinstance(outcome, Refused) and kind is not None:
         assert type(outcome.error) is kind
         assert outcome.error.strerror == f"An error occurred {says}"
+
+
+@pytest.mark.parametrize("lane", ["plain", "full"])
+def test_that_a_bucket_is_not_there_has_the_number_of_what_is_not_there(stub: FaultStub, lane: Lane) -> None:
+    ask = Ask(maker({**stub.storage_options("s3"), "skip_instance_cache": True}, lane)(), "sync")
+    creation = Creation("t", "w", "")
+    for request in (
+        Create("nowhere/key", InMemory(b"x"), creation),
+        Put("nowhere/key", InMemory(b"x"), creation),
+    ):
+        outcome = ask(request)
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, FileNotFoundError)
+        assert outcome.error.errno == errno.ENOENT
 
 
 def test_a_create_waits_for_no_slow_reads(stub: FaultStub, monkeypatch: pytest.MonkeyPatch) -> None:
