@@ -186,7 +186,7 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     async def get_async(self, name: str) -> base.GetOutcome:
         bucket, key = self._split(name)
         fast = await self._fast.bucket_async(bucket, key)
-        got = None if fast is None else await off_loop(partial(fast.get, key, name))
+        got = None if fast is None else await off_loop(partial(fast.get, key, name), reads=True)
         return await self._get(name) if got is None else got
 
     async def _get(self, name: str) -> base.GetOutcome:

@@ -229,7 +229,8 @@ def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Mayb
         return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
-        refused = caused(type(refused)(refused.errno or errno.EIO, str(error), name), error)
+        number = refused.errno or (errno.ENOENT if isinstance(refused, FileNotFoundError) else errno.EIO)
+        refused = caused(type(refused)(number, str(error), name), error)
     return Refused(refused)
 
 

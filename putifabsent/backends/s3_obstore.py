@@ -93,6 +93,7 @@ _REFRESH = timedelta(seconds=30)
 _FOR_EVER = timedelta(days=1)
 
 _pool = Pool(AT_ONCE, "putifabsent-put")
+_readers = Pool(AT_ONCE, "putifabsent-get")
 
 _ITS_THREADS = "tokio-"  # what the threads of its runtime are called, and of others like it
 _FORKED_ONLY = 0x40  # Linux's PF_FORKNOEXEC: a process that was forked, and has started no program since
@@ -141,11 +142,13 @@ _hangs_in_child = True
 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
-async def off_loop(call: Callable[[], T]) -> T:
-    """Run a bucket's call in a thread.
+async def off_loop(call: Callable[[], T], *, reads: bool = False) -> T:
+    """Run a bucket's call in a thread; no other call waits for those that read, which may take long.
 
     obstore's own asynchronous calls cost double: its threads wait for the interpreter with each result.
     """
+    if reads:
+        return await (_readers.begin(call) or asyncio.to_thread(call))
     return await (_pool.begin(call) or in_thread(call))
 
 

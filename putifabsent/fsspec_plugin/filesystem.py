@@ -218,11 +218,12 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The loop that runs the asynchronous methods, if the caller has none; a fork has one of its own."""
-        if self._pid != os.getpid():
-            self._pid, self._loop = os.getpid(), None
-        if self._loop is None and not self.asynchronous:
-            self._loop = get_loop()
-        return self._loop
+        loop = self._loop if self._pid == os.getpid() else None
+        if loop is None:
+            loop = None if self.asynchronous else get_loop()
+            # In this order: other threads of a fork may look meanwhile.
+            self._loop, self._pid = loop, os.getpid()
+        return loop
 
     def __repr__(self) -> str:
         options = self.mount.options

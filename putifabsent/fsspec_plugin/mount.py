@@ -407,7 +407,7 @@ class Mount:
                 continue
             yield Decide(look_for_others(state, (yield from self._terms(state))))
             if once:
-                self._agreed.keep(state, False)
+                self._agreed.keep(state, self._agreed.get(state, False))  # another may have agreed
 
     def forget_below(self, folder: str) -> None:
         """Forget who decides about the tables in a folder that is removed: the next ones may have another."""

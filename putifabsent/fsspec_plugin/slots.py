@@ -434,11 +434,21 @@ class Slot:
         return f"<Slot {'' if self._held else 'not '}held in {self.table}>"
 
     def __enter__(self) -> Self:
-        self._guard.mount.walk(self._taking())
+        self._enter()
+        try:
+            self._guard.mount.walk(self._taking())
+        except BaseException:  # it may be that it was taken, and then there was an interruption
+            self.__exit__()
+            raise
         return self
 
     async def __aenter__(self) -> Self:
-        await self._guard.mount.walk_async(self._taking())
+        self._enter()
+        try:
+            await self._guard.mount.walk_async(self._taking())
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -447,19 +457,12 @@ class Slot:
     async def __aexit__(self, *_: object) -> None:
         await self._guard.mount.walk_async(self._leaving())
 
-    def _taking(self) -> Steps[None]:
+    def _enter(self) -> None:
         if self._is_entered:
             raise RuntimeError(f"this slot of {self.table} is held already: ask fs.slot for another one")
         self._is_entered = True
-        try:
-            yield from self._waiting()
-        except GeneratorExit:
-            raise
-        except BaseException:
-            yield from self._leaving()
-            raise
 
-    def _waiting(self) -> Steps[None]:
+    def _taking(self) -> Steps[None]:
         name = yield from self._guard.ledgers.table_for_turns(self.table)
         creation = self._guard.mount.looker(name)
         # One session each: the threads of one process wait for each other, too.

@@ -141,11 +141,21 @@ class Turn:
         return f"<Turn {self.number or 'not held'} of {self.table}>"
 
     def __enter__(self) -> Self:
-        self._guard.mount.walk(self._taking())
+        name, turn = self._guard.mount.walk(self._taking())
+        try:
+            self._begin(name, turn)
+        except RuntimeError as error:  # no more threads
+            self.__exit__(RuntimeError, error, None)
+            raise
         return self
 
     async def __aenter__(self) -> Self:
-        await self._guard.mount.walk_async(self._taking())
+        name, turn = await self._guard.mount.walk_async(self._taking())
+        try:
+            self._begin(name, turn)
+        except RuntimeError as error:
+            await self.__aexit__(RuntimeError, error, None)
+            raise
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
@@ -154,7 +164,7 @@ class Turn:
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         await self._guard.mount.walk_async(self._leaving(error))
 
-    def _taking(self) -> Steps[None]:
+    def _taking(self) -> Steps[tuple[Name, TurnName]]:
         guard = self._guard
         name = yield from guard.ledgers.table_for_turns(self.table)
         if guard.ledgers.place(name) in turns_held():
@@ -174,18 +184,17 @@ class Turn:
             whose = guard.ledgers.whose_turn(name)
             reason = f"somebody else has had the turn for {self._timeout:g} s: {whose}"
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
-        self._taken[turn] = held = _Taken(name, threading.Event(), os.getpid())
-        with_turns({**turns_held(), guard.ledgers.place(name): turn})
-        try:
-            _beside(self._beats, turn, held)
-        except RuntimeError as error:  # no more threads
-            yield from self._leaving(error)
-            raise
+        return name, turn
 
     def _mine(self) -> TurnName | None:
         """Return the turn of this thread or task; of one that another has entered for it, the only one."""
         held = frozenset(turns_held().values())
         return next((turn for turn in self._taken if turn in held or len(self._taken) == 1), None)
+
+    def _begin(self, name: Name, turn: TurnName) -> None:
+        taken = self._taken[turn] = _Taken(name, threading.Event(), os.getpid())
+        with_turns({**turns_held(), self._guard.ledgers.place(name): turn})
+        _beside(self._beats, turn, taken)
 
     def _beats(self, turn: TurnName, taken: _Taken) -> None:
         sent: list[threading.Thread] = []

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal, TypeAlias
 
@@ -156,14 +157,24 @@ def race(
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Start processes that don't hear Ctrl-C: who has started them ends them, and they would print why."""
+    """Start processes that don't hear Ctrl-C: who has started them ends them, and they would print why.
+
+    One that comes meanwhile comes afterwards: a process that is started half would print that, too.
+    """
+    resource_tracker.ensure_running()  # else it comes with the first of them, and unblocks the signal
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    # Blocked here, it may still reach another thread, and Python then interrupts the main one.
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if is_main else None
     try:
         yield
     finally:
         if is_main:
             signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

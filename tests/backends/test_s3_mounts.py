@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import subprocess
 import sys
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -14,15 +16,16 @@ import fsspec
 import pytest
 from aiobotocore.session import AioSession
 
-from putifabsent.backends.base import Created, Creation, Listed, Maybe, Refused
+from putifabsent.backends.base import Created, Creation, Got, Listed, Maybe, Refused
 from putifabsent.backends.body import InMemory
+from putifabsent.backends.cancellation import AT_ONCE
 from putifabsent.backends.s3 import S3Store
-from putifabsent.backends.s3_obstore import place_of
+from putifabsent.backends.s3_obstore import FastBucket, place_of
 from putifabsent.errors import ConfigError
 from putifabsent.shim.requests import Create, Publish, Put, Stage
 from putifabsent.testing import Ask
 from putifabsent.testing.races import creation_of
-from tests.backends.s3_stores import made_store
+from tests.backends.s3_stores import Lane, made_store, maker
 from tests.stub import FaultStub, Op
 from tests.stub.wire import Answer
 
@@ -276,6 +279,44 @@ def test_a_refusal_says_what_the_service_says_and_no_token(
     if isinstance(outcome, Refused) and kind is not None:
         assert type(outcome.error) is kind
         assert outcome.error.strerror == f"An error occurred {says}"
+
+
+@pytest.mark.parametrize("lane", ["plain", "full"])
+def test_that_a_bucket_is_not_there_has_the_number_of_what_is_not_there(stub: FaultStub, lane: Lane) -> None:
+    ask = Ask(maker({**stub.storage_options("s3"), "skip_instance_cache": True}, lane)(), "sync")
+    creation = Creation("t", "w", "")
+    for request in (
+        Create("nowhere/key", InMemory(b"x"), creation),
+        Put("nowhere/key", InMemory(b"x"), creation),
+    ):
+        outcome = ask(request)
+        assert isinstance(outcome, Refused)
+        assert isinstance(outcome.error, FileNotFoundError)
+        assert outcome.error.errno == errno.ENOENT
+
+
+def test_a_create_waits_for_no_slow_reads(stub: FaultStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**stub.storage_options("s3"), "asynchronous": True, "skip_instance_cache": True}
+    over = threading.Event()
+
+    def slowly(*_: Any) -> Got:
+        over.wait()
+        return Got(b"large")
+
+    async def create() -> object:
+        store = made_store(options)
+        await store.head_async("bucket/key")  # the bucket is known from now on
+        reads = [asyncio.ensure_future(store.get_async("bucket/large")) for _ in range(4 * AT_ONCE)]
+        try:
+            await asyncio.sleep(0.1)
+            creating = store.create_async("bucket/key", InMemory(b"mine"), Creation("t", "w", ""))
+            return await asyncio.wait_for(creating, 10)
+        finally:
+            over.set()
+            await asyncio.gather(*reads)
+
+    monkeypatch.setattr(FastBucket, "get", slowly)
+    assert isinstance(asyncio.run(create()), Created)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
@@ -147,3 +148,8 @@ def test_demo_without_pypaimon_says_what_to_install(monkeypatch: pytest.MonkeyPa
     result = _run("demo")
     assert result.exit_code == 2
     assert "pip install 'putifabsent[demo]'" in result.stderr
+
+
+def test_an_interrupt_while_the_writers_start_is_not_lost() -> None:
+    with pytest.raises(KeyboardInterrupt), demo._deaf():
+        signal.raise_signal(signal.SIGINT)

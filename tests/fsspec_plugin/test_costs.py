@@ -55,6 +55,16 @@ def test_a_creation_that_meets_nobody_costs_what_the_documentation_says(
     assert sorted(made[:2]) + made[2:] == sorted(requests[:2]) + requests[2:]
 
 
+def test_who_only_looks_meanwhile_takes_no_agreement_back() -> None:
+    fs = fsspec.filesystem("piamemory", skip_instance_cache=True)
+    name = fs.explain(f"{uuid.uuid4()}/_delta_log/{0:020d}.json")
+    looking = fs.mount.looking([name.state], once=True)
+    next(looking)
+    fs.pipe_file(name.path, BODY)
+    assert next(looking, None) is None
+    assert list(fs.mount.relying(name)) == []
+
+
 @pytest.mark.parametrize("counted", ["ballot", "claims"], indirect=True)
 def test_names_that_nothing_guards_cost_nothing_more(counted: Counted) -> None:
     fs, stub, table = counted

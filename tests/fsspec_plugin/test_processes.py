@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import pickle
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
+from fsspec.asyn import get_loop
 
 from putifabsent import NameTaken
 from putifabsent.fsspec_plugin.files import IN_MEMORY
@@ -153,6 +155,24 @@ def test_a_process_forked_after_use_has_a_memory_of_its_own(memory: Ground) -> N
     fs.pipe_file(memory.log(1), b"the parent's")
     check(in_a_child("fork", use, fs, memory.log(0), memory.log(1), {}), fs.writer)
     assert not memory.is_there(memory.log(0))
+
+
+def test_threads_of_a_fork_that_begin_at_once_find_its_own_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    fs: Any = fsspec.filesystem("piamemory", skip_instance_cache=True)
+    of_the_parent = asyncio.new_event_loop()
+    of_the_parent.close()
+    fs._pid, fs._loop = -1, of_the_parent
+    seen: list[Any] = []
+
+    def another(self: Any, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if threading.current_thread() is threading.main_thread():  # it comes when a part is done
+            with ThreadPoolExecutor(1) as thread:
+                seen.append(thread.submit(lambda: self.loop).result())
+
+    monkeypatch.setattr(type(fs), "__setattr__", another, raising=False)
+    assert fs.loop is get_loop()
+    assert set(seen) == {get_loop()}
 
 
 def test_a_process_forked_while_a_thread_writes_creates(ground: Ground) -> None:

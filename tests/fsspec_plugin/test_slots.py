@@ -287,6 +287,27 @@ async def test_who_is_cancelled_while_it_comes_leaves_nothing_behind() -> None:
         await closed(fs)
 
 
+def test_who_is_interrupted_when_it_has_just_come_leaves_nothing_behind(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, table = memory.mount(), memory.name(TABLE)
+    walk, interruptions = fs.mount.walk, [KeyboardInterrupt()]
+
+    def interrupted(steps: Any) -> Any:
+        walk(steps)
+        if interruptions:
+            raise interruptions.pop()
+
+    slot = fs.slot(table)
+    monkeypatch.setattr(fs.mount, "walk", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        slot.__enter__()
+    monkeypatch.undo()
+    assert entries(memory, fs, table) == []
+    with slot:
+        assert not is_free(fs, table)
+
+
 def test_a_slot_is_held_for_as_long_as_its_holder_lives(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

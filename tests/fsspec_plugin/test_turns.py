@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from queue import Queue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
@@ -432,3 +432,23 @@ def test_a_turn_that_was_broken_is_not_answered_to_who_asks_again(memory: Ground
         pytest.raises(Fenced, match="ask for another"),
     ):
         lost.take_turn(root, token, thread="main", lease=SHORT)
+
+
+def test_who_is_interrupted_when_it_has_just_taken_a_turn_keeps_nobody_waiting_for_long(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, table = memory.mount(), memory.name("table")
+    fs.makedirs(table)
+    walk = fs.mount.walk
+
+    def interrupted(steps: Any) -> None:
+        walk(steps)
+        raise KeyboardInterrupt
+
+    turn = fs.turn(table, lease=0.5)
+    monkeypatch.setattr(fs.mount, "walk", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        turn.__enter__()
+    monkeypatch.undo()
+    with fs.turn(table, timeout=30.0) as another:
+        assert another.number is not None
