@@ -209,6 +209,17 @@ def test_columns_of_another_dataset_fence_no_overwrite(path: str) -> None:
     assert Dataset(other).state().replaced == 3
 
 
+@pytest.mark.parametrize(
+    "spelt", ["{}//dataset", "/{}/./dataset/", "file:{}//dataset//", "file:///{}/dataset"]
+)
+def test_an_overwrite_is_fenced_however_the_dataset_was_spelt(path: str, spelt: str, tmp_path: Path) -> None:
+    Dataset(path).commit(offers.append())
+    loaded = SetSource(CaseInsensitiveDict({"path": spelt.format(tmp_path)})).schema()
+    Dataset(path).commit(offers.append())
+    with pytest.raises(Fenced, match="1 more sets committed since this overwrite began"):
+        SetSource(CaseInsensitiveDict({"path": path})).writer(loaded, overwrite=True)
+
+
 def test_an_overwrite_takes_nothing_from_a_dataset_that_was_removed_and_made_again(path: str) -> None:
     Dataset(path).commit(offers.append())
     overwriting = SetSource(CaseInsensitiveDict({"path": path})).writer(IDS, overwrite=True)
