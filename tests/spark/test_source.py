@@ -417,6 +417,25 @@ def test_a_stream_does_not_go_on_with_a_dataset_that_was_made_again(path: str, s
         reader.partitions(began, reader.latestOffset())
 
 
+def test_a_stream_that_runs_a_batch_again_reads_what_it_was_planned_with(path: str, tmp_path: Path) -> None:
+    def commit(file: str) -> None:
+        Dataset(path).fs.pipe_file(f"{path}/_files/{file}", b"rows")
+        Dataset(path).commit(offers.append(File(f"_files/{file}", 1, 4)))
+
+    commit("kept")
+    reader = SetSource(CaseInsensitiveDict({"path": path})).streamReader(IDS)
+    start = reader.latestOffset()
+    shutil.copytree(path, tmp_path / "backup")
+    commit("planned")
+    end = reader.latestOffset()
+    assert [part.value for part in reader.partitions(start, end)] == ["_files/planned"]
+    shutil.rmtree(path)
+    shutil.copytree(tmp_path / "backup", path)
+    commit("another")
+    with pytest.raises(Fenced, match="made again"):
+        reader.partitions(start, end)
+
+
 def test_a_stream_begins_with_what_the_newest_overwrite_left(
     spark: SparkSession, path: str, tmp_path: Path
 ) -> None:
