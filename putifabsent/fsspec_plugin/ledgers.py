@@ -113,6 +113,11 @@ class Ledgers:
         if book is not None:
             self._remember(state, book)
 
+    def rest(self) -> None:
+        """Forget what was read; which instants were begun stays known."""
+        for state in list(self._books):
+            self._forget(state)
+
     def _remember(self, state: str, book: Ledger) -> None:
         book.remember(book.state.open)
         self._opened.keep(state, book.opened)

@@ -77,7 +77,7 @@ class Tower:
         self._watch = Watch(clock)
         self._slots = Slots(clock)
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
-        self._declared: Cache[tuple[str, str], Mapping[str, Any]] = Cache()
+        self._declared: Cache[tuple[str, str, str], Mapping[str, Any]] = Cache()
         self._since: Cache[tuple[str, str, str], tuple[float, float]] = Cache()
         self._rests: Cache[Asker, float] = Cache()  # until when
 
@@ -106,6 +106,7 @@ class Tower:
         self, begins: Begins, ledger: Ledger, thread: str, creation: Creation
     ) -> Protocol[list[str]]:
         asker = Asker(queue_of(ledger.name.state), ledger.session, thread)
+        self._forget_over(ledger)
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
         entries = [] if begins.clusters else (yield from self._slots.listed(asker.folder, asker))
         # Its own tell whether those in the queue may wait for this session itself.
@@ -206,15 +207,23 @@ class Tower:
         self, ledger: Ledger, instant: str, opened: Opened, state: str
     ) -> Protocol[Mapping[str, Any] | None]:
         """Return what an open instant's file says, read until it says something; None: it is not there."""
-        key = (opened.token, state)
-        if key not in self._declared:
+        key = (ledger.root, opened.token, state)
+        content = self._declared.get(key)
+        if content is None:
             path = _pending(ledger, instant, opened, state)
             got = yield from _got(path)
             content = _content(got, path)
             if not content:
                 return None if isinstance(got, Absent) else {}
             self._declared.keep(key, content)
-        return self._declared[key]
+        return content
+
+    def _forget_over(self, ledger: Ledger) -> None:
+        """Forget what instants have declared that are over: of a large commit it is megabytes."""
+        tokens = {each.token for each in ledger.state.open.values()}
+        for key in list(self._declared):
+            if key[0] == ledger.root and key[1] not in tokens:
+                self._declared.pop(key, None)
 
     def _expected(self, ledger: Ledger, session: str) -> Protocol[tuple[WriteSet, bool]]:
         """Return what a session is expected to write next, and whether its own commits tell."""

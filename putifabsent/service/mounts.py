@@ -34,6 +34,7 @@ _BY_ITSELF = "AZURE_STORAGE_CONNECTION_STRING"
 """The environment variable by which adlfs goes where no connection string is given, whatever account is."""
 
 _MOST = 256  # so many callers are remembered; who is forgotten has its ledgers read again
+_MOST_READ = 64  # so many of them keep what was read of ledgers: of each table some hundred kilobytes
 _CONNECTIONS = 256  # all callers of a mount share them; s3fs has 10
 
 
@@ -205,5 +206,7 @@ class Mounts:
                 if lender is None:
                     self._lenders[number, account] = fs
                 self._made.keep(key, fs)
+                for idle in list(self._made.values())[:-_MOST_READ]:
+                    idle.guard.ledgers.rest()
             self._made.move_to_end(key)
             return fs

@@ -470,7 +470,10 @@ def address_of(url: str) -> str:
     """
     scheme, colon, path = url.partition(":")
     if not colon:
-        scheme, path = "file", url
-    if scheme in ("file", "local", "piafile") and not path.startswith("/"):
-        raise ConfigError(f"the path must be absolute, or an address, not {url!r}")
-    return f"{scheme}://{path.removeprefix('//')}"
+        scheme, path = "file", f"//{url}"
+    path = path.removeprefix("//")
+    if scheme in ("file", "local", "piafile"):
+        if not path.startswith("/"):
+            raise ConfigError(f"the path must be absolute, or an address, not {url!r}")
+        path = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+    return f"{scheme}://{path}"

@@ -51,6 +51,21 @@ def test_who_would_write_the_same_waits_until_the_other_has_completed(drivers: l
     b.begins("400", (F,))
 
 
+def test_what_was_declared_is_kept_no_longer_than_its_instant_is_open(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    declared = b.writer.fs.guard.rules.tower._declared
+    for instant in ("300", "400", "500"):
+        a.begins(instant, (F,))
+        assert b.asks().behind == f"{instant} of session a"
+        assert len(declared) == 1
+        a.completes(instant, (F,), upon="1")
+        turn = b.asks().turn
+        assert turn is not None
+        b.remote.release_turn(b.root, turn)
+    assert len(declared) == 0
+
+
 def test_for_how_long_somebody_waited_is_measured_once_when_it_goes_on(
     drivers: list[Driver], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

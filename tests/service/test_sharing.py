@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +16,12 @@ from fsspec.implementations.local import LocalFileSystem
 from putifabsent.backends.base import Found, Listed
 from putifabsent.backends.registry_urls import open_lock
 from putifabsent.backends.s3 import S3Store
-from putifabsent.errors import NameTaken
+from putifabsent.errors import Fenced, NameTaken
 from putifabsent.fsspec_plugin import stores
 from putifabsent.service import mounts as service_mounts
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.settings import Mounting, Settings
+from tests.fsspec_plugin.hudi_tables import Writer
 from tests.inspection.tables import Paimon
 from tests.stub import Fault, FaultStub, Op
 
@@ -173,3 +175,28 @@ def test_what_is_known_of_a_table_is_known_once_for_all_callers(
         fs.pipe_file(str(name), written)
         known.append(fs.guard.commits)
     assert len({id(each) for each in known}) == number
+
+
+def test_who_is_idle_while_others_come_keeps_no_ledger_but_knows_what_it_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> None:
+        (tmp_path / "t/.hoodie/timeline").mkdir(parents=True)
+        (tmp_path / "t/.hoodie/hoodie.properties").write_text("hoodie.table.version=9\n")
+        (tmp_path / "t/dt=1").mkdir()
+
+    monkeypatch.setattr(service_mounts, "_MOST_READ", 1)
+    made()
+    url = f"file:{tmp_path}"
+    mounts, replica = (Mounts([Mounting(prefix=url)]) for _ in range(2))
+    Writer(caller(replica, 1, url), f"{tmp_path}/t").begins("100")
+    first = Writer(caller(mounts, 1, url), f"{tmp_path}/t")
+    first.fs.pipe_file(first.slice_of("100", "2-0-1"), b"rows")
+    ledgers, state = first.fs.guard.ledgers, first.fs.guard.explain(first.requested("100")).state
+    assert ledgers.known(state) is not None
+    caller(mounts, 2, url)
+    assert ledgers.known(state) is None
+    shutil.rmtree(tmp_path / "t")
+    made()
+    with pytest.raises(Fenced):
+        first.completes("100")

@@ -119,7 +119,7 @@ def test_an_address_may_be_spelt_as_hadoop_does(tmp_path: Path, spelt: str) -> N
     assert read(Dataset(str(tmp_path))) == [1]
 
 
-@pytest.mark.parametrize("url", ["here", "file:here", "./here"])
+@pytest.mark.parametrize("url", ["here", "file:here", "./here", "file://here/d"])
 def test_a_relative_path_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="must be absolute"):
         Dataset(url)

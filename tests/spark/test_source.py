@@ -209,6 +209,17 @@ def test_columns_of_another_dataset_fence_no_overwrite(path: str) -> None:
     assert Dataset(other).state().replaced == 3
 
 
+@pytest.mark.parametrize(
+    "spelt", ["{}//dataset", "/{}/./dataset/", "file:{}//dataset//", "file:///{}/dataset"]
+)
+def test_an_overwrite_is_fenced_however_the_dataset_was_spelt(path: str, spelt: str, tmp_path: Path) -> None:
+    Dataset(path).commit(offers.append())
+    loaded = SetSource(CaseInsensitiveDict({"path": spelt.format(tmp_path)})).schema()
+    Dataset(path).commit(offers.append())
+    with pytest.raises(Fenced, match="1 more sets committed since this overwrite began"):
+        SetSource(CaseInsensitiveDict({"path": path})).writer(loaded, overwrite=True)
+
+
 def test_an_overwrite_takes_nothing_from_a_dataset_that_was_removed_and_made_again(path: str) -> None:
     Dataset(path).commit(offers.append())
     overwriting = SetSource(CaseInsensitiveDict({"path": path})).writer(IDS, overwrite=True)
@@ -404,6 +415,25 @@ def test_a_stream_does_not_go_on_with_a_dataset_that_was_made_again(path: str, s
     commit(sets)
     with pytest.raises(Fenced, match="made again"):
         reader.partitions(began, reader.latestOffset())
+
+
+def test_a_stream_that_runs_a_batch_again_reads_what_it_was_planned_with(path: str, tmp_path: Path) -> None:
+    def commit(file: str) -> None:
+        Dataset(path).fs.pipe_file(f"{path}/_files/{file}", b"rows")
+        Dataset(path).commit(offers.append(File(f"_files/{file}", 1, 4)))
+
+    commit("kept")
+    reader = SetSource(CaseInsensitiveDict({"path": path})).streamReader(IDS)
+    start = reader.latestOffset()
+    shutil.copytree(path, tmp_path / "backup")
+    commit("planned")
+    end = reader.latestOffset()
+    assert [part.value for part in reader.partitions(start, end)] == ["_files/planned"]
+    shutil.rmtree(path)
+    shutil.copytree(tmp_path / "backup", path)
+    commit("another")
+    with pytest.raises(Fenced, match="made again"):
+        reader.partitions(start, end)
 
 
 def test_a_stream_begins_with_what_the_newest_overwrite_left(
