@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, NoReturn
@@ -424,6 +425,7 @@ class JointTransaction(Transaction):
     """
 
     fs: Any
+    files: deque[Any]
     deferring: Any = None
 
     @property
@@ -459,13 +461,26 @@ class JointTransaction(Transaction):
                 file.commit() if commit else _discard(file)
                 self.files.popleft()
         finally:
-            for file in self.files:
-                with contextlib.suppress(Exception):
-                    _discard(file)
-            self.files.clear()
-            guarded, self.fs = self.fs, None
-            guarded._transaction = guarded.mount.transaction = self.deferring = None
-            _begun.set(tuple(each for each in _begun.get() if each is not self))
+            try:
+                for file in self.files:
+                    with contextlib.suppress(Exception):
+                        _discard(file)
+            finally:  # a second interrupt, too, leaves nobody deferring
+                self._end()
+
+    def _end(self) -> None:
+        self.files.clear()
+        self.fs._transaction = self.fs.mount.transaction = None
+        self.fs = None
+        if self.deferring is not None:  # somebody may have kept it, as `fs.fs`
+            self.deferring._intrans, self.deferring._transaction = False, None
+            self.deferring = None
+        _begun.set(tuple(each for each in _begun.get() if each is not self))
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: who has begun it ends it, with its files; what is written here is not of it."""
+        self.files, self.deferring = deque(), None
+        self.fs._transaction = self.fs.mount.transaction = None
 
 
 def _discard(file: Any) -> None:

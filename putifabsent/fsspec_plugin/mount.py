@@ -187,8 +187,9 @@ class Mount:
         # Kept for ever: collected here, the parent's client would close what the parent is using.
         _from_the_parent.append((self._fs, self._store, self._alike))
         self._fs = self._store = self._alike = None
-        if self.transaction is not None:
-            self.transaction.deferring = None
+        if (under_way := self.transaction) is not None:
+            _from_the_parent.append((under_way.files, under_way.deferring))
+            under_way.leave_to_parent()
         self._making = threading.Lock()
 
     def forget_listed(self, path: str) -> None:

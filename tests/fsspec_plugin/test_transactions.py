@@ -188,6 +188,64 @@ def test_a_forked_child_that_ends_one_works_with_a_client_of_its_own(ground: Gro
     assert fs.fs is parents
 
 
+def test_what_a_forked_child_writes_is_not_of_it(ground: Ground) -> None:
+    """The parent ends it, and would never hear of what the child has deferred."""
+    fs, mine, theirs = ground.fs, ground.name("mine"), ground.name("theirs")
+
+    def writes() -> list[Any]:
+        fs.pipe_file(ground.log(), BODY)
+        with fs.open(theirs, "wb") as file:
+            file.write(BODY)
+        with fs.transaction:
+            fs.pipe_file(ground.log(1), BODY)
+        return [fs.cat_file(name) for name in (ground.log(), ground.log(1), theirs)]
+
+    with fs.transaction:
+        with fs.open(mine, "wb") as file:
+            file.write(BODY)
+        fs.pipe_file(ground.log(2), BODY)
+        assert in_a_child("fork", writes) == [BODY] * 3
+        assert not ground.is_there(ground.log(2))
+    assert ground.read(mine) == ground.read(ground.log(2)) == BODY
+
+
+def test_a_forked_child_that_rolls_back_leaves_its_parent_s_files(ground: Ground) -> None:
+    fs = ground.fs
+    with fs.transaction:
+        with fs.open(ground.name("data"), "wb") as file:
+            file.write(BODY)
+        fs.pipe_file(ground.log(), BODY)
+        assert in_a_child("fork", lambda: fs.transaction.complete(commit=False)) is None
+    assert ground.read(ground.name("data")) == ground.read(ground.log()) == BODY
+
+
+def test_a_client_that_is_kept_from_it_defers_nothing_after_its_end(ground: Ground) -> None:
+    with ground.fs.transaction:
+        kept = ground.fs.fs
+    with kept.open(ground.name("data"), "wb") as file:
+        file.write(BODY)
+    assert ground.read(ground.name("data")) == BODY
+
+
+class Interrupted:
+    """A file whose end is slow, and is interrupted."""
+
+    def commit(self) -> None:
+        raise KeyboardInterrupt
+
+    discard = commit
+
+
+def test_one_that_is_interrupted_twice_has_ended(ground: Ground) -> None:
+    fs = ground.mount(skip_instance_cache=True)
+    with pytest.raises(KeyboardInterrupt), fs.transaction as transaction:
+        transaction.files.append(Interrupted())
+    fs.pipe_file(ground.log(), BODY)
+    with fs.open(ground.name("data"), "wb") as file:
+        file.write(BODY)
+    assert ground.read(ground.log()) == ground.read(ground.name("data")) == BODY
+
+
 def in_a_thread(work: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(work).result(MEANWHILE)
