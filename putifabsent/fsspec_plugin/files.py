@@ -438,20 +438,23 @@ class JointTransaction(Transaction):
 
         ``ValueError``: another is under way, and what that has deferred would be forgotten.
         """
-        mount = self.fs.mount
-        if mount.transaction is not None:
-            self.fs._transaction = mount.transaction
-            msg = (
-                "a transaction of this filesystem is under way: before the next one call end_transaction(), "
-                "which commits it, or transaction.complete(commit=False)"
-            )
-            raise ValueError(msg)
-        super().start()
-        shared = mount.fs
-        self.deferring = object.__new__(type(shared))
-        self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
-        _begun.set((*_begun.get(), self))
-        mount.transaction = self
+        if (fs := self.fs) is None:
+            raise ValueError("this transaction has ended: begin another, by `with fs.transaction`")
+        mount = fs.mount
+        with mount.beginning:
+            if mount.transaction is not None or self.fs is None:
+                fs._transaction = mount.transaction
+                msg = (
+                    "a transaction of this filesystem is under way: before the next one call "
+                    "end_transaction(), which commits it, or transaction.complete(commit=False)"
+                )
+                raise ValueError(msg)
+            super().start()
+            shared = mount.fs
+            self.deferring = object.__new__(type(shared))
+            self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
+            _begun.set((*_begun.get(), self))
+            mount.transaction = self
 
     def complete(self, commit: bool = True) -> None:
         """Commit all files in order, or discard them; after one that fails, discard the rest."""
@@ -470,8 +473,9 @@ class JointTransaction(Transaction):
 
     def _end(self) -> None:
         self.files.clear()
-        self.fs._transaction = self.fs.mount.transaction = None
-        self.fs = None
+        with self.fs.mount.beginning:
+            self.fs._transaction = self.fs.mount.transaction = None
+            self.fs = None
         if self.deferring is not None:  # somebody may have kept it, as `fs.fs`
             self.deferring._intrans, self.deferring._transaction = False, None
             self.deferring = None

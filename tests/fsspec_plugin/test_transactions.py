@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import io
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fsspec.transaction import Transaction
 
 from putifabsent import NameTaken
 from tests.fsspec_plugin.children import in_a_child
@@ -280,6 +282,33 @@ def test_a_transaction_that_another_thread_begins_meanwhile_is_refused(ground: G
         fs.pipe_file(ground.log(1), BODY)
         assert not ground.is_there(ground.log(1))
     assert ground.read(ground.log()) == ground.read(ground.log(1)) == BODY
+
+
+def test_of_two_threads_that_begin_one_at_the_same_time_one_is_refused(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it ends: both have the same object from the filesystem."""
+    fs, begin = memory.mount(skip_instance_cache=True), Transaction.start
+    threads: list[Thread] = []
+
+    def meanwhile() -> None:
+        with contextlib.suppress(ValueError):
+            begins_another(fs)
+
+    def begins(transaction: Transaction) -> None:
+        begin(transaction)
+        if not threads:
+            threads.append(Thread(target=meanwhile))
+            threads[0].start()
+            threads[0].join(0.2)
+
+    monkeypatch.setattr(Transaction, "start", begins)
+    with fs.transaction:
+        fs.pipe_file(memory.log(), BODY)
+        threads[0].join(MEANWHILE)
+    fs.pipe_file(memory.log(1), BODY)
+    begins_another(fs)
+    assert memory.read(memory.log()) == memory.read(memory.log(1)) == BODY
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])
