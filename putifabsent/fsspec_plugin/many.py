@@ -31,7 +31,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import other_paths
 
 from putifabsent.backends.interrupt import done_or_undone
-from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
+from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.steps import Either, Steps
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
@@ -329,8 +329,9 @@ async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Await
         await bulk.turn_of(name)
         return await create()
     except BaseException as error:
-        # A number that another holds is there; and a source that is not is the caller's to skip.
-        if isinstance(error, NameExpired) or not isinstance(error, (NameTaken, FileNotFoundError)):
+        # What is to follow a number of another's would go on with that one's table; and a source that is not
+        # there is the caller's to skip.
+        if not isinstance(error, FileNotFoundError):
             bulk.failed[name] = error
         raise
     finally:
