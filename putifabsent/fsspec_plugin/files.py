@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, NoReturn
@@ -424,6 +425,7 @@ class JointTransaction(Transaction):
     """
 
     fs: Any
+    files: deque[Any]
     deferring: Any = None
 
     @property
@@ -436,20 +438,23 @@ class JointTransaction(Transaction):
 
         ``ValueError``: another is under way, and what that has deferred would be forgotten.
         """
-        mount = self.fs.mount
-        if mount.transaction is not None:
-            self.fs._transaction = mount.transaction
-            msg = (
-                "a transaction of this filesystem is under way: before the next one call end_transaction(), "
-                "which commits it, or transaction.complete(commit=False)"
-            )
-            raise ValueError(msg)
-        super().start()
-        shared = mount.fs
-        self.deferring = object.__new__(type(shared))
-        self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
-        _begun.set((*_begun.get(), self))
-        mount.transaction = self
+        if (fs := self.fs) is None:
+            raise ValueError("this transaction has ended: begin another, by `with fs.transaction`")
+        mount = fs.mount
+        with mount.beginning:
+            if mount.transaction is not None or self.fs is None:
+                fs._transaction = mount.transaction
+                msg = (
+                    "a transaction of this filesystem is under way: before the next one call "
+                    "end_transaction(), which commits it, or transaction.complete(commit=False)"
+                )
+                raise ValueError(msg)
+            super().start()
+            shared = mount.fs
+            self.deferring = object.__new__(type(shared))
+            self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
+            _begun.set((*_begun.get(), self))
+            mount.transaction = self
 
     def complete(self, commit: bool = True) -> None:
         """Commit all files in order, or discard them; after one that fails, discard the rest."""
@@ -459,13 +464,27 @@ class JointTransaction(Transaction):
                 file.commit() if commit else _discard(file)
                 self.files.popleft()
         finally:
-            for file in self.files:
-                with contextlib.suppress(Exception):
-                    _discard(file)
-            self.files.clear()
-            guarded, self.fs = self.fs, None
-            guarded._transaction = guarded.mount.transaction = self.deferring = None
-            _begun.set(tuple(each for each in _begun.get() if each is not self))
+            try:
+                for file in self.files:
+                    with contextlib.suppress(Exception):
+                        _discard(file)
+            finally:  # a second interrupt, too, leaves nobody deferring
+                self._end()
+
+    def _end(self) -> None:
+        self.files.clear()
+        with self.fs.mount.beginning:
+            self.fs._transaction = self.fs.mount.transaction = None
+            self.fs = None
+        if self.deferring is not None:  # somebody may have kept it, as `fs.fs`
+            self.deferring._intrans, self.deferring._transaction = False, None
+            self.deferring = None
+        _begun.set(tuple(each for each in _begun.get() if each is not self))
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: who has begun it ends it, with its files; what is written here is not of it."""
+        self.files, self.deferring = deque(), None
+        self.fs._transaction = self.fs.mount.transaction = None
 
 
 def _discard(file: Any) -> None:

@@ -31,7 +31,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import other_paths
 
 from putifabsent.backends.interrupt import done_or_undone
-from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, unknown_of
+from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.steps import Either, Steps
 from putifabsent.fsspec_plugin.turns import turns_held, with_turns
@@ -120,11 +120,18 @@ def mv(
         return fs.rm_file(path1)
     if both_plain and _stays(fs, path1, path2):
         return None
+    _refuse_depth(recursive=recursive, maxdepth=maxdepth)
     # fsspec's own fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
-    if both_plain and recursive and maxdepth is None and moves_folders:
+    if both_plain and recursive and moves_folders:
         return _move_folder(fs, path1, path2)
     return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+
+
+def _refuse_depth(*, recursive: bool, maxdepth: int | None) -> None:
+    """Refuse a move of which fsspec's own copies what is not deeper, and then removes all."""
+    if recursive and maxdepth is not None:
+        raise ValueError("a move to a depth would lose what is deeper: copy, and remove what was copied")
 
 
 def _values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
@@ -329,8 +336,9 @@ async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Await
         await bulk.turn_of(name)
         return await create()
     except BaseException as error:
-        # A number that another holds is there; and a source that is not is the caller's to skip.
-        if isinstance(error, NameExpired) or not isinstance(error, (NameTaken, FileNotFoundError)):
+        # What is to follow a number of another's would go on with that one's table; and a source that is not
+        # there is the caller's to skip.
+        if not isinstance(error, FileNotFoundError):
             bulk.failed[name] = error
         raise
     finally:

@@ -103,6 +103,7 @@ class Mount:
         self._shares = shares
         self._lender = lender()
         self.transaction: JointTransaction | None = None
+        self.beginning = threading.Lock()  # of a transaction, and its end
         self._fs = fs or self._made()
         self.options = options
         self.kind = stores.kind_of(self._fs)
@@ -187,9 +188,10 @@ class Mount:
         # Kept for ever: collected here, the parent's client would close what the parent is using.
         _from_the_parent.append((self._fs, self._store, self._alike))
         self._fs = self._store = self._alike = None
-        if self.transaction is not None:
-            self.transaction.deferring = None
-        self._making = threading.Lock()
+        if (under_way := self.transaction) is not None:
+            _from_the_parent.append((under_way.files, under_way.deferring))
+            under_way.leave_to_parent()
+        self._making, self.beginning = threading.Lock(), threading.Lock()
 
     def forget_listed(self, path: str) -> None:
         """Forget what the wrapped filesystem keeps of a listing with this name in it.

@@ -92,7 +92,8 @@ def _begun(
     extra = {key: value for key, value in options.items() if key not in _HOW_IT_IS_READ}
     fs.guard.look_early(name)
     fs.guard.refuse_orphan(name)
-    commits = not fs._intrans if autocommit is None else autocommit
+    under_way = fs.mount.transaction if fs._intrans else None
+    commits = under_way is None if autocommit is None else autocommit
     file = GuardedFile(
         name.path,
         mode,
@@ -100,8 +101,7 @@ def _begun(
         autocommit=commits,
         ahead=lambda file: fs.guard.stage_ahead(name, file, extra),
     )
-    under_way = fs.mount.transaction
-    if not commits and under_way is not None and under_way.is_here:
+    if not commits and under_way is not None:
         under_way.files.append(file)
     return file
 

@@ -58,8 +58,9 @@ class Removals:
                 yield from self._mount.looking([name.state], once=True)
             elif recursive:
                 yield from self._mount.looking(policy.states(full), once=True)
-                if self._mount.arbiter is None and name.role is not Role.MARKER:
-                    yield from self._mount.looking(states_at(full), once=False)
+            is_a_mark = name.role is Role.MARKER and not name.guarded
+            if recursive and self._mount.arbiter is None and not is_a_mark:  # a table may have a guarded name
+                yield from self._mount.looking(states_at(full), once=False)
 
     def plainly(self, path: Any, *, recursive: bool = False) -> bool:
         """Whether nobody need hear of it that a path, or several, are removed.

@@ -123,6 +123,19 @@ def test_nothing_is_removed_of_a_table_that_another_arbiter_decides_about(
     assert set(before) <= set(s3.around.find(s3.folder))
 
 
+@pytest.mark.parametrize("ground", ["local-native", "s3-native"], indirect=True)
+@pytest.mark.parametrize("called", ["metadata", "offsets/3"])
+def test_a_table_is_looked_at_though_a_format_guards_files_that_are_called_so(
+    ground: Ground, called: str
+) -> None:
+    name = f"{ground.name(called)}/_delta_log/{0:020d}.json"
+    ground.around.makedirs(name.rpartition("/")[0], exist_ok=True)
+    ground.mount(arbiter="ballot").pipe_file(name, BODY)
+    with pytest.raises(ConfigError, match="another mount of the table ballot"):
+        ground.fs.rm(ground.name(called), recursive=True)
+    assert ground.mount(arbiter="ballot").cat_file(name) == BODY
+
+
 def test_a_folder_in_which_nobody_decides_is_removed_by_anybody(s3: Ground) -> None:
     s3.mount(arbiter="ballot").pipe_file(s3.log(), BODY)
     s3.write(s3.name("data/part"), BODY)

@@ -168,6 +168,14 @@ def test_on_disk_a_link_to_a_folder_never_takes_the_place_of_a_guarded_name(loca
     assert Path(local.name("link")).is_symlink()
 
 
+@pytest.mark.parametrize("ground", ["memory-native", "s3-native", "local-ballot"], indirect=True)
+def test_a_move_to_a_depth_loses_nothing_that_is_deeper(ground: Ground) -> None:
+    ground.fs.pipe_file(ground.log(), b"{}")
+    with pytest.raises(ValueError, match="would lose what is deeper"):
+        ground.fs.mv(ground.folder, f"{ground.folder}-moved", recursive=True, maxdepth=1)
+    assert ground.read(ground.log()) == b"{}"
+
+
 def test_on_disk_an_asynchronous_move_into_a_folder_creates_there(local: Ground) -> None:
     fs = local.mount(asynchronous=True, skip_instance_cache=True)
     last = local.log().rpartition("/")[2]

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import io
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fsspec.transaction import Transaction
 
 from putifabsent import NameTaken
 from tests.fsspec_plugin.children import in_a_child
@@ -188,6 +190,64 @@ def test_a_forked_child_that_ends_one_works_with_a_client_of_its_own(ground: Gro
     assert fs.fs is parents
 
 
+def test_what_a_forked_child_writes_is_not_of_it(ground: Ground) -> None:
+    """The parent ends it, and would never hear of what the child has deferred."""
+    fs, mine, theirs = ground.fs, ground.name("mine"), ground.name("theirs")
+
+    def writes() -> list[Any]:
+        fs.pipe_file(ground.log(), BODY)
+        with fs.open(theirs, "wb") as file:
+            file.write(BODY)
+        with fs.transaction:
+            fs.pipe_file(ground.log(1), BODY)
+        return [fs.cat_file(name) for name in (ground.log(), ground.log(1), theirs)]
+
+    with fs.transaction:
+        with fs.open(mine, "wb") as file:
+            file.write(BODY)
+        fs.pipe_file(ground.log(2), BODY)
+        assert in_a_child("fork", writes) == [BODY] * 3
+        assert not ground.is_there(ground.log(2))
+    assert ground.read(mine) == ground.read(ground.log(2)) == BODY
+
+
+def test_a_forked_child_that_rolls_back_leaves_its_parent_s_files(ground: Ground) -> None:
+    fs = ground.fs
+    with fs.transaction:
+        with fs.open(ground.name("data"), "wb") as file:
+            file.write(BODY)
+        fs.pipe_file(ground.log(), BODY)
+        assert in_a_child("fork", lambda: fs.transaction.complete(commit=False)) is None
+    assert ground.read(ground.name("data")) == ground.read(ground.log()) == BODY
+
+
+def test_a_client_that_is_kept_from_it_defers_nothing_after_its_end(ground: Ground) -> None:
+    with ground.fs.transaction:
+        kept = ground.fs.fs
+    with kept.open(ground.name("data"), "wb") as file:
+        file.write(BODY)
+    assert ground.read(ground.name("data")) == BODY
+
+
+class Interrupted:
+    """A file whose end is slow, and is interrupted."""
+
+    def commit(self) -> None:
+        raise KeyboardInterrupt
+
+    discard = commit
+
+
+def test_one_that_is_interrupted_twice_has_ended(ground: Ground) -> None:
+    fs = ground.mount(skip_instance_cache=True)
+    with pytest.raises(KeyboardInterrupt), fs.transaction as transaction:
+        transaction.files.append(Interrupted())
+    fs.pipe_file(ground.log(), BODY)
+    with fs.open(ground.name("data"), "wb") as file:
+        file.write(BODY)
+    assert ground.read(ground.log()) == ground.read(ground.name("data")) == BODY
+
+
 def in_a_thread(work: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(work).result(MEANWHILE)
@@ -222,6 +282,33 @@ def test_a_transaction_that_another_thread_begins_meanwhile_is_refused(ground: G
         fs.pipe_file(ground.log(1), BODY)
         assert not ground.is_there(ground.log(1))
     assert ground.read(ground.log()) == ground.read(ground.log(1)) == BODY
+
+
+def test_of_two_threads_that_begin_one_at_the_same_time_one_is_refused(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it ends: both have the same object from the filesystem."""
+    fs, begin = memory.mount(skip_instance_cache=True), Transaction.start
+    threads: list[Thread] = []
+
+    def meanwhile() -> None:
+        with contextlib.suppress(ValueError):
+            begins_another(fs)
+
+    def begins(transaction: Transaction) -> None:
+        begin(transaction)
+        if not threads:
+            threads.append(Thread(target=meanwhile))
+            threads[0].start()
+            threads[0].join(0.2)
+
+    monkeypatch.setattr(Transaction, "start", begins)
+    with fs.transaction:
+        fs.pipe_file(memory.log(), BODY)
+        threads[0].join(MEANWHILE)
+    fs.pipe_file(memory.log(1), BODY)
+    begins_another(fs)
+    assert memory.read(memory.log()) == memory.read(memory.log(1)) == BODY
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])

@@ -192,6 +192,21 @@ def test_a_failed_copy_of_a_series_ends(ground: Ground) -> None:
 
 
 @GROUNDS
+@pytest.mark.parametrize("verb", ["cp", "mv"])
+def test_a_table_that_is_there_is_not_gone_on_with_by_another_s_commits(ground: Ground, verb: str) -> None:
+    fs, source, target = guarded(ground), ground.name("from"), ground.name("to")
+    numbers = {f"{number:020d}.json": b"another's" for number in range(5)}
+    write(ground, f"{source}/_delta_log", numbers)
+    write(ground, f"{target}/_delta_log", dict.fromkeys([*numbers][:2], b"x"))
+    # In a list, for on a disk a folder is moved as a whole.
+    names = [[f"{each}/_delta_log/{name}" for name in numbers] for each in (source, target)]
+    with pytest.raises(NameTaken):
+        getattr(fs, verb)(*names)
+    assert bytes_below(ground, f"{target}/_delta_log") == dict.fromkeys([*numbers][:2], b"x")
+    assert bytes_below(ground, f"{source}/_delta_log") == numbers
+
+
+@GROUNDS
 def test_a_number_in_a_gap_below_others_has_expired_and_is_nobody_s(ground: Ground) -> None:
     fs = ground.fs
     ground.around.makedirs(ground.name("_delta_log"), exist_ok=True)
