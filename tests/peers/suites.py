@@ -19,7 +19,7 @@ from tests.servers import BucketServer, server
 from tests.servers.installed import cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tests.peers.table import Peer
 
@@ -39,12 +39,10 @@ class Runner:
 
     peer: Peer
     root: Path
-    settings: Mapping[str, str]
-    found: Mapping[str, str]
 
     def run(self, *, guarded: bool, log: Path) -> Outcomes:
         """Return each test's outcome; what pytest prints goes to ``log``."""
-        with tempfile.TemporaryDirectory() as made:
+        with tempfile.TemporaryDirectory() as made, _served(self.peer) as (settings, found):
             folder = Path(made)
             results = folder / "results.xml"
             alone = self.peer.within in ("installed", "ours")  # no configuration of pytest is theirs
@@ -56,14 +54,14 @@ class Runner:
                 *(f"--rootdir={self.root}", f"--junitxml={results}"),
                 *(("-c", os.devnull) if alone else ()),
                 f"--basetemp={folder / 'temporary'}",
-                *(each.format_map(self.found) for each in self.peer.arguments),
+                *(each.format_map(found) for each in self.peer.arguments),
                 *(str(self.root / each) for each in self.peer.tests),
             ]
             with log.open("w") as printed:
                 status = subprocess.run(
                     command,
                     cwd=folder if alone else self.root,
-                    env={**os.environ, **self.settings, **self._told(guarded=guarded)},
+                    env={**os.environ, **dict(self.peer.settings), **settings, **self._told(guarded=guarded)},
                     stdin=subprocess.DEVNULL,
                     stdout=printed,
                     stderr=subprocess.STDOUT,
@@ -92,17 +90,20 @@ class Runner:
 
 @contextmanager
 def runner(peer: Peer) -> Iterator[Runner]:
-    """Lay out a peer's suite, and start what it asks for."""
+    """Lay out a peer's suite."""
     with ExitStack() as running:
-        root = _root(peer, running)
-        settings = dict(peer.settings)
-        found: dict[str, str] = {}
-        if peer.server is not None:
-            started = running.enter_context(server(peer.server))
-            assert isinstance(started, BucketServer)
-            more, found = _ADDRESSES[peer.server](started)
-            settings |= more
-        yield Runner(peer, root, settings, found)
+        yield Runner(peer, _root(peer, running))
+
+
+@contextmanager
+def _served(peer: Peer) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Start what a suite asks for: a new server for each run, for suites leave things behind."""
+    if peer.server is None:
+        yield {}, {}
+        return
+    with server(peer.server) as started:
+        assert isinstance(started, BucketServer)
+        yield _ADDRESSES[peer.server](started)
 
 
 def _of_s3(running: BucketServer) -> tuple[dict[str, str], dict[str, str]]:
