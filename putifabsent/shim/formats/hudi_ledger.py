@@ -198,8 +198,10 @@ def is_being_rolled_back(state: State, instant: str) -> bool:
 def rollbacks_of(ledger: Ledger, name: Name) -> list[str]:
     """Return the rollbacks that are open of a name's instant, but for those that :func:`_wrong` returns."""
     step = step_in(name)
-    of_instant = [] if step is None else list(ledger.state.rollbacks_of(step.instant))
-    return [each for each in of_instant if each not in _wrong(ledger, step)]
+    if step is None:
+        return []
+    wrong = _wrong(ledger, step)
+    return [each for each in ledger.state.rollbacks_of(step.instant) if each not in wrong]
 
 
 def left_of_rollbacks(ledger: Ledger, name: Name) -> list[str]:
@@ -215,12 +217,12 @@ def left_of_rollbacks(ledger: Ledger, name: Name) -> list[str]:
     return [f"{folder}/{each}.rollback.{state}" for each in over for state in ("inflight", "requested")]
 
 
-def _wrong(ledger: Ledger, step: Step | None) -> list[str]:
+def _wrong(ledger: Ledger, step: Step) -> list[str]:
     """Return this session's rollbacks that take an instant for a failed one: it is completed, not undone.
 
     They remove its slices first. They stay open: others of their tasks may be about to.
     """
-    if step is None or step.state not in _SLICES or ledger.state.completed(step.instant) is None:
+    if step.state not in _SLICES or ledger.state.completed(step.instant) is None:
         return []
     rollbacks = ledger.state.rollbacks_of(step.instant)
     return [each for each, opened in rollbacks.items() if ledger.session in opened.had]
