@@ -290,8 +290,9 @@ class Mount:
             return await self._together_async(step.decisions)
         # Not in the loop's own threads: what is done here may wait for a client that needs one of them.
         if isinstance(step, Aside):
-            lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-            async with lock if step.once else contextlib.nullcontext():
+            if not step.once:
+                return await in_thread(step.work, _aside())
+            async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
                 return await in_thread(step.work, _aside())
         if isinstance(step, Either):
             return await step.awaited()
