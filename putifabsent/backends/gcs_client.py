@@ -174,11 +174,11 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
 
 
 def _answered(error: Exception, answer: requests.Response, name: str) -> Exists | TryAgain | Refused | Maybe:
-    status, said = answer.status_code, _error_of(answer)
-    if status == HTTPStatus.NOT_FOUND and not said and "alt=media" not in str(answer.url):
+    status, fields = answer.status_code, _error_of(answer)
+    if status == HTTPStatus.NOT_FOUND and not fields and "alt=media" not in str(answer.url):
         # Only a download is answered without GCS's own word: some proxy does not find the store.
         return Maybe(error)
-    errors = [each for each in said.get("errors", ()) if isinstance(each, dict)]
+    errors = [each for each in fields.get("errors", ()) if isinstance(each, dict)]
     is_busy = any(str(each.get("reason")) in _BUSY for each in errors)
     outcome = by_status(error, status, "passes" if is_busy else None)
     if outcome is not None:

@@ -23,9 +23,7 @@ from botocore.credentials import ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.session import Session
 from fsspec.asyn import sync
-from obstore.exceptions import (
-    BaseError,
-)
+from obstore.exceptions import BaseError
 from obstore.store import S3Store as Bucket
 
 from putifabsent.backends.base import (

@@ -444,8 +444,8 @@ class Mount:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
         if self._copies is None:
             folder = name.state.rpartition("/")[0]
-            asked = self.options.arbiter, self.store, folder, self.remade
-            self._copies = yield Aside(partial(stores.copies_safely, *asked), once=True)
+            probing = partial(stores.copies_safely, self.options.arbiter, self.store, folder, self.remade)
+            self._copies = yield Aside(probing, once=True)
         return bool(self._copies)
 
     def agreement(self, name: Name, terms: Terms | None = None) -> Protocol[None]:

@@ -105,7 +105,8 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
         there = {record_of(state, NATIVE) for state in table.states if table.is_there(state)}
         return table.remove(_settled_ledgers(table)) + _remove(table, _RECORDS, but=there)
     _refuse(table, check(table, repair=False, grace=0).after, _SHOWING)
-    names = [name for name in table.identities()[0] if record_at(name.path) is None]
+    identities, _ = table.identities()
+    names = [name for name in identities if record_at(name.path) is None]
     living = [path for name in names for path in _living(table, name)]
     if living:
         raise OSError(
