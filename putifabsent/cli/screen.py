@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import datetime
 from enum import IntEnum
+from io import TextIOWrapper
 from time import monotonic
 from typing import IO, TYPE_CHECKING, NoReturn
 
@@ -99,26 +100,27 @@ class Screen:
         times = (TimeElapsedColumn(), TimeRemainingColumn())
         with Progress(*columns, *times, console=self._err, transient=True) as bars:
             task = bars.add_task("starting", total=None)
-            before = ""
+            before = (0, 0)
 
             def draw(done: int, total: int, what: str) -> None:
                 nonlocal before
-                if what != before:  # an estimate is of what is done now
+                if _begins(before, done, total):
                     bars.reset(task)
-                    before = what
+                before = (done, total)
                 bars.update(task, completed=done, total=total, description=what)
 
             yield draw
 
     def _by_lines(self) -> Callable[[int, int, str], None]:
-        before, began = "", monotonic()
+        before, began = (0, 0), monotonic()
         last = began
 
         def draw(done: int, total: int, what: str) -> None:
             nonlocal before, began, last
             now = monotonic()
-            if what != before:
-                before, began = what, now
+            if _begins(before, done, total):
+                began = now
+            before = (done, total)
             if now - last < _SECONDS:
                 return
             last = now
@@ -132,6 +134,11 @@ class Screen:
     def waiting(self, what: str) -> AbstractContextManager[object]:
         """Show that something is going on."""
         return nullcontext() if self._is_quiet else self._err.status(Text(what))
+
+
+def _begins(before: tuple[int, int], done: int, total: int) -> bool:
+    """Whether this is the beginning of another thing: an estimate is of what is done now."""
+    return total != before[1] or done < before[0]
 
 
 @contextmanager
@@ -157,6 +164,8 @@ class _Console(Console):
 
 
 def _console(stream: IO[str]) -> Console:
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")  # a name is no reason to lose the answer
     # Names are printed as they are: what looks like markup or like an emoji's code in them is none.
     width = None if stream.isatty() else _WIDTH
     return _Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
@@ -294,5 +303,5 @@ def check_file(option: str, file: Path | None, ending: str) -> None:
 
 
 def write(file: Path, text: str) -> None:
-    """Write a report."""
-    file.write_text(text, encoding="utf-8")
+    """Write a report. On local disk, a name may have bytes that are no text."""
+    file.write_text(text, encoding="utf-8", errors="backslashreplace")

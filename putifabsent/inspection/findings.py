@@ -420,7 +420,7 @@ def odd_sizes(
     for path in small:
         odd[Kind.UNREADABLE if path in torn else Kind.RESIZED].append(path)
     for kind, paths in odd.items():
-        first, more = paths[0], f", and so {many(paths[1:], 'other')}" if paths[1:] else ""
+        first, more = paths[0], f", and so {len(paths) - 1:,} more" if paths[1:] else ""
         sizes = f"{there[first]:,} bytes, not {recorded[first].size:,}"
         moments = dict.fromkeys(recorded[each].moment for each in paths)
         yield found(

@@ -63,6 +63,29 @@ def test_a_hurt_table_exits_with_6_and_says_what_to_do(table: Delta) -> None:
     assert "What to do:" in came.stdout
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_name_that_can_not_be_printed_is_no_reason_to_lose_the_answer(
+    tmp_path: Path, encoding: str
+) -> None:
+    root = os.fsdecode(os.fsencode(tmp_path) + "/tä".encode() + b"\xff")
+    made = Delta(fsspec.filesystem("file"), root)
+    made.change(0, "a")
+    made.fs.rm_file(f"{root}/a")
+    report = tmp_path / "report.html"
+    command = "from putifabsent.cli import main; main()"
+    came = subprocess.run(
+        [sys.executable, "-c", command, "inspect", root, "--report", str(report)],
+        env={**os.environ, "PYTHONIOENCODING": f"{encoding}:strict"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert came.returncode == 6, came.stderr
+    shown = {"ascii": b"t\\xe4\\udcff/a", "utf-8": "tä\\udcff/a".encode()}[encoding]
+    assert shown in came.stdout
+    assert "tä\\udcff/a" in report.read_text(encoding="utf-8")
+
+
 def test_a_notice_alone_exits_with_0(tmp_path: Path) -> None:
     made = Hudi(fsspec.filesystem("file"), str(tmp_path / "t"))
     made.put(f"{T[1]}.rollback.requested", b"{}")

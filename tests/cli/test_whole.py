@@ -129,19 +129,21 @@ def test_quiet_and_verbose_exclude_each_other() -> None:
 def test_progress_in_a_pipe_is_a_line_now_and_then_with_an_estimate(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    now = iter([0.0, 1.0, 12.0, 13.0, 40.0, 60.0, 80.0])
+    now = iter([0.0, 1.0, 12.0, 13.0, 31.0, 44.0, 64.0, 84.0])
     monkeypatch.setattr(screen, "monotonic", lambda: next(now))
     with Screen(as_json=True).progress() as draw:
         draw(0, 100, "looking")  # at 1 s: too early for a line
         draw(50, 100, "looking")  # at 12 s
-        draw(55, 100, "looking")  # too soon after it
-        draw(0, 3, "judging")  # at 40 s, another thing
+        draw(55, 100, "looking, at another name")  # too soon after it
+        draw(60, 100, "looking, at another name")  # at 31 s, the same thing
+        draw(0, 3, "judging")  # at 44 s, another thing
         draw(1, 3, "judging")
         draw(1, 80, "racing")  # of a first step no estimate is to be had
     printed = capsys.readouterr()
     assert not printed.out
     assert printed.err.splitlines() == [
         "looking: 50 of 100, about 11 s left",
+        "looking, at another name: 60 of 100, about 20 s left",
         "judging: 0 of 3",
         "judging: 1 of 3, about 40 s left",
         "racing: 1 of 80",
