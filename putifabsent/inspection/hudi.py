@@ -35,6 +35,7 @@ from putifabsent.inspection.hudi_slices import (
 )
 from putifabsent.shim.formats.hudi import SAVEPOINT, instant_in
 from putifabsent.shim.formats.hudi_files import slice_in
+from putifabsent.shim.formats.hudi_salt import recorded
 from putifabsent.timeline import Details, Fault, HudiTimeline, Instant, State, check_steps
 from putifabsent.timeline.files import content_of
 
@@ -71,6 +72,7 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
     if look is not None:
         # The timeline was read before: what is written meanwhile is no instant's yet.
         files = look(timeline.root, (".hoodie",))
+        _refuse_salted(files)
         findings += wrong_slices(
             stats,
             files,
@@ -82,6 +84,16 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
         if not is_metadata_table:
             findings += odd_sizes(timeline.fs, sizes_of(stats, files), files.paths, appended=True)
     return Result(f"table version {timeline.layout.version}", instants, findings)
+
+
+def _refuse_salted(files: Files) -> None:
+    """Refuse files that no instant names as they are called, for only a salted mount can tell which count."""
+    salted = next((path for path in files.paths if recorded(path) != path), None)
+    if salted is not None:
+        raise ConfigError(
+            f"{salted} bears its writer's salt: which files count, only a mount with the writers' option can "
+            'tell, salt="slices" or "keep-both" (-o salt=...)'
+        )
 
 
 def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:

@@ -99,8 +99,9 @@ def inspect(
     ----------
     url, fs, format, options
         As for :func:`putifabsent.timeline.read`, which has the errors, too. ``ConfigError`` also: ``fs`` is
-        guarded, and lets another arbiter decide than other mounts of the table do; or the ``data`` of an
-        Iceberg table are to be looked at, and its metadata lie apart from it.
+        guarded, and lets another arbiter decide than other mounts of the table do; or the ``data`` are to be
+        looked at of a Hudi table with salted files, by an ``fs`` without the option, or of an Iceberg table
+        whose metadata lie apart from it.
     data
         Whether to list the table's data files, and to compare them with what it says of them. Without, only
         what the timeline proves by itself is found.

@@ -186,6 +186,19 @@ def test_a_mount_by_another_arbiter_than_the_table_s_is_refused(place: Place) ->
     assert "could not be inspected: this mount lets the store itself decide" in failed.verdict
 
 
+@pytest.mark.parametrize("salt", ["slices", "keep-both"])
+def test_a_salted_table_wants_a_salted_mount_as_no_instant_names_its_files_as_they_are(
+    place: Place, salt: str
+) -> None:
+    salted = fsspec.filesystem("piamemory", salt=salt)
+    table = Hudi(salted, place.root)
+    table.wrote(T[1], C[1], stat("a", FIRST))
+    assert inspect(place.root, fs=salted).findings == []
+    with pytest.raises(ConfigError, match='salt="slices"'):
+        inspect(place.root, fs=place.fs)
+    assert inspect(place.root, fs=place.fs, data=False).damage == []
+
+
 def test_a_task_hands_on_the_error_of_a_table_whatever_that_holds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
