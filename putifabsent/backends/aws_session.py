@@ -10,6 +10,7 @@ import asyncio
 import errno
 import socket
 from functools import partial
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
@@ -25,6 +26,8 @@ from botocore.exceptions import (
     NoCredentialsError,
     ParamValidationError,
     PartialCredentialsError,
+    ProxyConnectionError,
+    SSLError,
     SSOError,
     TokenRetrievalError,
 )
@@ -39,8 +42,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}  # botocore's ``retries``, off
-_UNREACHED = (ConnectTimeoutError, CredentialRetrievalError, EndpointConnectionError, MetadataRetrievalError)
+_UNREACHED = (
+    ConnectTimeoutError,
+    CredentialRetrievalError,
+    EndpointConnectionError,
+    JSONDecodeError,  # of a process that is to print credentials
+    MetadataRetrievalError,
+    ProxyConnectionError,
+    SSLError,
+)
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
+
+_STILL_EXPIRED = "refreshed credentials are still expired"  # botocore has no type for it
 
 _FOR_CREDENTIALS = {
     "AssumeRole",
@@ -59,6 +72,7 @@ _WRONG = (
     SSOError,
     TokenRetrievalError,
     FileNotFoundError,  # of this machine: of credentials, or of whom to trust; it is no object's
+    PermissionError,  # as well
 )
 """The request can't be sent at all, now or later."""
 
@@ -175,7 +189,7 @@ def _is_unsent(error: Exception) -> bool:
         return is_down and error.operation_name in _FOR_CREDENTIALS
     if isinstance(error, EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
-    return isinstance(error, _UNREACHED)
+    return isinstance(error, _UNREACHED) or (isinstance(error, RuntimeError) and _STILL_EXPIRED in str(error))
 
 
 def code_of(error: ClientError) -> str:

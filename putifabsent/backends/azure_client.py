@@ -9,6 +9,7 @@ turned away unread.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
@@ -151,13 +152,15 @@ class _OnLoop:
         self._fs = fs
 
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        try:
+        loop = None
+        with contextlib.suppress(RuntimeError):  # it is the parent's
             loop = self._fs.loop
-        except RuntimeError as error:
+        if loop is None:
             raise ClientAuthenticationError(
-                message="an asynchronous credential has no loop in a forked process: pass account_key, "
-                "sas_token, or client_id with client_secret and tenant_id"
-            ) from error
+                message="an asynchronous credential has no loop in a forked process, nor with "
+                "asynchronous=True: pass account_key, sas_token, or client_id with client_secret and "
+                "tenant_id; with none of them adlfs has DefaultAzureCredential by itself"
+            )
         token: AccessToken = sync(loop, self._fs.credential.get_token, *scopes, **options)
         return token
 

@@ -415,17 +415,20 @@ class Buckets:
         self._buckets[bucket] = None  # until it is there
         try:
             self._buckets[bucket] = await self._made(bucket)
+        except BaseError:
+            pass  # it can't be had on this machine: the system has no certificates, say
         except BaseException as error:
             self._buckets.pop(bucket, None)
-            # The other client meets these, too, and says so with the name. The next request may not.
-            if not isinstance(error, (*_BOTO, FileNotFoundError)):
+            # The other client meets it, too, and says so with the name. The next request may not.
+            if not isinstance(error, Exception):
                 raise
 
     async def _made(self, bucket: str) -> FastBucket | None:
         if ":" in bucket or bucket.endswith(EXPRESS):
             return None
         client = await self._sender.client(bucket)
-        trusts = self._sender.fs.session.get_config_variable("ca_bundle")
+        settings = self._sender.fs.session
+        trusts = settings.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
         if trusts and client.meta.endpoint_url.startswith("https:"):
             return None
         region = client.meta.region_name or "us-east-1"

@@ -120,11 +120,12 @@ class Mount:
             stores.registry_of(options.arbiter) if self._lender is None else self._lender.mount._registry
         )
         self._arbiter: Arbiter | None = None
-        self.relied: set[str] = set()
-        self._relies: set[bool] = set()  # for names that are judged, for those that are not
+        # What a bucket can be relied on for: some stores honour no conditions where versions are kept.
+        self.relied: Cache[str, set[str]] = Cache()
+        self._relies: Cache[tuple[str, bool], bool] = Cache()  # for names that are judged, or that are not
         # Of tables whose other mounts were looked at, whether this one has agreed with them, too.
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._copies: bool | None = None
+        self._copies: Cache[str, bool] = Cache()
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         # A turn may hold on to it when nobody has its filesystem any more.
         remember(self)
@@ -386,11 +387,11 @@ class Mount:
     # Whether the store, and the other mounts of a table, can be relied on
 
     def relying(self, name: Name, *, judged: bool = False) -> Steps[None]:
-        """Find out, once, before a name is decided about, whether store and mounts can be relied on.
+        """Find out, once a bucket, before a name is decided about, whether store and mounts can be relied on.
 
         It is ``judged`` where more than the name decides, so that the store must be able to do more.
         """
-        if judged in self._relies:
+        if (_bucket_of(name), judged) in self._relies:
             if judged or not self.by_the_store:
                 self._require_order(name)  # another bucket's order may be another
         else:
@@ -430,11 +431,13 @@ class Mount:
         wanted = NEEDED if self.arbiter is None else self.arbiter.needs
         if judged:
             wanted = (*wanted, *BESIDE)
-        if needs := [each for each in dict.fromkeys(wanted) if each not in self.relied]:
+        bucket = _bucket_of(name)
+        relied = self.relied.get(bucket) or set()
+        if needs := [each for each in dict.fromkeys(wanted) if each not in relied]:
             folder = name.state.rpartition("/")[0]
             stores.rely_on(self.options.arbiter, needs, self.store, folder, self.remade)
-            self.relied.update(needs)
-        self._relies.add(judged)
+        self.relied.keep(bucket, relied | {*needs})
+        self._relies.keep((bucket, judged), True)
 
     def _require_order(self, name: Name) -> None:
         if not self.store.lists_in_order(name.path):
@@ -442,11 +445,12 @@ class Mount:
 
     def relying_on_copies(self, name: Name) -> Steps[bool]:
         """Find out, once and only when something is copied, whether its copies can be relied on, too."""
-        if self._copies is None:
+        bucket = _bucket_of(name)
+        if bucket not in self._copies:
             folder = name.state.rpartition("/")[0]
             probing = partial(stores.copies_safely, self.options.arbiter, self.store, folder, self.remade)
-            self._copies = yield Aside(probing, once=True)
-        return bool(self._copies)
+            self._copies.keep(bucket, (yield Aside(probing, once=True)))
+        return bool(self._copies.get(bucket))
 
     def agreement(self, name: Name, terms: Terms | None = None) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""
@@ -457,6 +461,10 @@ class Mount:
     @property
     def remade(self) -> stores.Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
+
+
+def _bucket_of(name: Name) -> str:
+    return name.path.partition("/")[0]
 
 
 def new_token() -> str:

@@ -218,18 +218,25 @@ def test_where_no_token_came_nothing_was_sent(
     assert stub.ops == []
 
 
+def is_refused(outcome: object) -> bool:
+    return (
+        isinstance(outcome, Refused)
+        and isinstance(outcome.error, PermissionError)
+        and isinstance(outcome.error.__cause__, ClientAuthenticationError)
+    )
+
+
 def test_an_asynchronous_credential_is_refused_after_a_fork() -> None:
     store = store_of(account_name="account", credential=Token())
+    assert forked(lambda: is_refused(create(store))) == 0
 
-    def refused() -> bool:
-        outcome = create(store)
-        return (
-            isinstance(outcome, Refused)
-            and isinstance(outcome.error, PermissionError)
-            and isinstance(outcome.error.__cause__, ClientAuthenticationError)
-        )
 
-    assert forked(refused) == 0
+def test_an_asynchronous_credential_of_the_caller_s_loop_is_refused() -> None:
+    """No thread knows that loop."""
+    store = store_of(account_name="account", credential=Token(), asynchronous=True)
+    outcome = asyncio.run(store.create_async(NAME, InMemory(b"mine"), creation_of(NAME)))
+    assert is_refused(outcome)
+    assert "asynchronous=True" in str(outcome)
 
 
 def test_a_read_only_location_is_refused() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unittest.mock import AsyncMock, Mock
@@ -15,6 +17,7 @@ from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 
 from putifabsent.backends import dynamodb_client, s3_client
 from putifabsent.backends.base import Maybe, Refused, TryAgain
+from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head
 from tests.stub import FaultStub
@@ -172,23 +175,37 @@ def test_what_is_near_its_end_is_renewed(
     assert keys(store) == {"KEY2"}
 
 
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "s3fs"])
 @pytest.mark.parametrize("created_before", [False, True])
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [({"is_down": True}, "retrieving credentials"), ({"lifetime": timedelta(minutes=-5)}, "still expired")],
+    ids=["down", "hands out old ones"],
+)
 def test_where_nobody_says_who_one_is_nothing_is_sent_until_somebody_does(
-    created_before: bool, store: FaultStub, metadata: FakeMetadata, monkeypatch: pytest.MonkeyPatch
+    trouble: dict[str, Any],
+    says: str,
+    created_before: bool,
+    fast: bool,
+    store: FaultStub,
+    metadata: FakeMetadata,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.s3_obstore._REFRESH", timedelta(0))
     metadata.lifetime = timedelta(minutes=1)
     by_the_container(monkeypatch, metadata)
-    fs = mounted(store, deadline=0.5)
+    fs = mounted(store, deadline=0.5, **({} if fast else {"requester_pays": True}))
     if created_before:
         fs.pipe_file(ENTRY.format(0), b"{}")
         store.reset()
-    metadata.is_down = True
+    well = {name: getattr(metadata, name) for name in trouble}
+    vars(metadata).update(trouble)
     with pytest.raises(OSError) as raised:  # noqa: PT011 - its cause says what
         fs.pipe_file(ENTRY.format(1), b"{}")
-    assert "retrieving credentials" in f"{raised.value} {raised.value.__cause__}"
+    assert not isinstance(raised.value, OutcomeUnknown)
+    assert says in f"{raised.value} {raised.value.__cause__}"
     assert store.requests == []
-    metadata.is_down = False
+    vars(metadata).update(well)
     fs.pipe_file(ENTRY.format(1), b"{}")
     assert fs.cat_file(ENTRY.format(1)) == b"{}"
 
@@ -241,6 +258,8 @@ def test_without_credentials_nothing_was_sent(outcome_of: Callable[..., object])
     assert isinstance(outcome_of(ClientError(answer, "PutObject"), "bucket/name"), Maybe)
     busy: Any = {"Error": {"Code": "Throttling"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     assert isinstance(outcome_of(ClientError(busy, "AssumeRoleWithWebIdentity"), "bucket/name"), TryAgain)
-    missing = outcome_of(FileNotFoundError(errno.ENOENT, "No such file", "/var/run/identity"), "bucket/name")
-    assert isinstance(missing, Refused)
-    assert isinstance(missing.error, PermissionError)
+    assert isinstance(outcome_of(json.JSONDecodeError("no value", "login", 0), "bucket/name"), TryAgain)
+    for number in (errno.ENOENT, errno.EACCES):  # of a token's file
+        refused = outcome_of(OSError(number, os.strerror(number), "/var/run/identity"), "bucket/name")
+        assert isinstance(refused, Refused)
+        assert isinstance(refused.error, PermissionError)

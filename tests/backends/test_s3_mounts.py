@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import certifi
 import fsspec
 import pytest
 from aiobotocore.session import AioSession
 
-from putifabsent.backends.base import Created, Creation, Got, Listed, Maybe, Refused
+from putifabsent.backends.base import Created, Creation, Got, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.cancellation import AT_ONCE
 from putifabsent.backends.s3 import S3Store
@@ -231,17 +232,43 @@ def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
     assert "x-amz-server-side-encryption" not in stub.requests[0].headers
 
 
-@pytest.mark.parametrize("bundle", [None, "/etc/ssl/certs/ca-certificates.crt"])
+@pytest.mark.parametrize("setting", [None, "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
 def test_who_is_trusted_is_only_the_other_client_s_to_know(
-    monkeypatch: pytest.MonkeyPatch, bundle: str | None
+    monkeypatch: pytest.MonkeyPatch, setting: str | None
 ) -> None:
-    if bundle is not None:
-        monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    if setting is not None:
+        monkeypatch.setenv(setting, certifi.where())
     options = {"endpoint_url": "https://store.example", "key": "k", "secret": "s"}
     store = made_store(
         {**options, "client_kwargs": {"region_name": "us-east-1"}, "skip_instance_cache": True}
     )
-    assert sends_by(store, "bucket") == ("obstore" if bundle is None else "aiobotocore")
+    assert sends_by(store, "bucket") == ("obstore" if setting is None else "aiobotocore")
+
+
+@pytest.mark.parametrize("way", ["no TLS there", "no proxy there"])
+def test_where_no_connection_came_about_nothing_was_sent(stub: FaultStub, way: str) -> None:
+    options: dict[str, Any] = {"requester_pays": True, **stub.storage_options("s3")}
+    if way == "no TLS there":
+        options["endpoint_url"] = stub.url("s3").replace("http:", "https:")
+    else:
+        options["config_kwargs"] = {"proxies": {"http": "http://127.0.0.1:1"}}
+    outcome = made_store({**options, "skip_instance_cache": True}).create(
+        "bucket/key", InMemory(b"mine"), Creation("t", "w", "")
+    )
+    assert isinstance(outcome, TryAgain)
+    assert stub.requests == []
+
+
+def test_a_system_without_certificates_has_the_other_client_alone(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an image without ca-certificates: botocore brings its own."""
+    for where in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(where, "/nowhere")
+    store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+    assert isinstance(store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", "")), Created)
+    assert sends_by(store, "bucket") == "aiobotocore"
 
 
 @pytest.mark.parametrize(

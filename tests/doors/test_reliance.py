@@ -13,13 +13,14 @@ import pytest
 from putifabsent import UnsafeStore
 from putifabsent.backends.probe import probe
 from tests.servers import BucketServer, LocalBucketServer, chosen, server
-from tests.stub import FaultStub
+from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tests.servers import Server
+    from tests.stub.faults import Conditions
 
 LOG = "table/_delta_log/00000000000000000000.json"
 
@@ -105,6 +106,19 @@ def test_a_mount_races_what_it_is_going_to_use_and_copies_only_when_it_copies(
         assert sorted(fs.find(f"{bucket}/table")) == sorted(
             [f"{bucket}/{LOG}", f"{bucket}/{LOG}".replace("0.json", "1.json")]
         )
+
+
+def test_a_mount_relies_on_no_bucket_for_what_another_one_does(few_rounds: None) -> None:
+    """Some stores honour no conditions where versions are kept."""
+    conditions: dict[Op, Conditions] = {}
+    with FaultStub(buckets=("bucket", "versions"), conditions=conditions) as stub:
+        fs = fsspec.filesystem("pias3", skip_instance_cache=True, **stub.storage_options("s3"))
+        for number in range(2):
+            fs.pipe_file(f"bucket/data-{number}", b"data")
+            fs.mv(f"bucket/data-{number}", f"bucket/{LOG}".replace("0.json", f"{number}.json"))
+        conditions.update(dict.fromkeys((Op.PUT, Op.COMPLETE, Op.COPY), "ignored"))
+        refuses_to_write(fs, "versions")
+        fs.pipe_file(f"bucket/{LOG}".replace("0.json", "2.json"), b"third")
 
 
 def test_a_mount_by_ballots_races_what_they_rest_on(kept: Path, few_rounds: None) -> None:

@@ -238,7 +238,7 @@ def test_an_outcome_is_resolved_by_the_table_s_arbiter_alone(
 def by_ballot(on_stub: Any) -> Any:
     fs = on_stub(arbiter="ballot", skip_instance_cache=True)
     # Nothing here is probed: what the stub does is known.
-    fs.mount.relied = {*NEEDED, *BESIDE}
+    fs.mount.relied["bucket"] = {*NEEDED, *BESIDE}
     return fs
 
 

@@ -27,7 +27,7 @@ def counted(stub: FaultStub, request: pytest.FixtureRequest) -> Counted:
     options = {**stub.storage_options("s3"), "use_listings_cache": False, "skip_instance_cache": True}
     fs = fsspec.filesystem("pias3", arbiter=arbiter, **options)
     # Nothing here is probed: what the stub does is known.
-    fs.mount.relied = {*NEEDED, *BESIDE}
+    fs.mount.relied["bucket"] = {*NEEDED, *BESIDE}
     table = f"bucket/{uuid.uuid4()}"
     fs.pipe_file(f"{table}/_delta_log/{0:020d}.json", BODY)
     fs.pipe_file(f"{table}/data/part", BODY)
@@ -109,7 +109,7 @@ def session(stub: FaultStub, table: str, name: str) -> Writer:
     """Return a writer by the store's own decision, which has found out that the store can be relied on."""
     options = {**stub.storage_options("s3"), "use_listings_cache": False, "skip_instance_cache": True}
     fs = fsspec.filesystem("pias3", arbiter="native", writer_session=name, **options)
-    fs.mount.relied = {*NEEDED, *BESIDE}
+    fs.mount.relied["bucket"] = {*NEEDED, *BESIDE}
     return Writer(fs, table)
 
 

@@ -109,7 +109,7 @@ def test_on_the_wire_there_is_a_request_for_each(
     measured: Measured, stub: FaultStub, on_stub: Any, arbiter_: str, methods: set[str]
 ) -> None:
     fs = on_stub(arbiter=arbiter_, skip_instance_cache=True)
-    fs.mount.relied = {*NEEDED, *BESIDE}
+    fs.mount.relied["bucket"] = {*NEEDED, *BESIDE}
     fs.pipe_file("bucket/t/_delta_log/00000000000000000000.json", BODY)
     measured.metrics()
     before = len(stub.requests)

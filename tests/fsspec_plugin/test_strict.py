@@ -454,7 +454,7 @@ def test_an_instant_s_name_costs_one_listing_more_and_nothing_else_does(
 ) -> None:
     def sent(*, strict: bool) -> dict[str, list[str]]:
         fs = on_stub(strict=strict, use_listings_cache=False, skip_instance_cache=True)
-        fs.mount.relied = {*NEEDED, *BESIDE}
+        fs.mount.relied["bucket"] = {*NEEDED, *BESIDE}
         table = f"bucket/{uuid.uuid4()}"
         others = [
             f"{table}/dt=1/part",

@@ -110,7 +110,7 @@ def test_a_door_that_does_not_look_is_convicted(
 @pytest.mark.parametrize("way", ["pipe_file", "open", "_pipe_file"])
 def test_nothing_is_sent_for_half_a_file(stub: FaultStub, tmp_path: Path, way: str) -> None:
     fs = GuardedFileSystem(fs=filesystem(stub, "s3"), arbiter="native", skip_instance_cache=True)
-    fs.mount.relied = {*NEEDED, *BESIDE}
+    fs.mount.relied["bucket"] = {*NEEDED, *BESIDE}
     with pytest.raises(Damaging):
         WAYS[way](fs, "bucket/t/_delta_log/00000000000000000000.json", "", tmp_path)
     assert {request.method for request in stub.requests} <= {
