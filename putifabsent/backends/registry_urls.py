@@ -362,7 +362,5 @@ def number_of(text: str, what: str) -> int:
     """Return a number, without its sign."""
     if not (text.isascii() and text.isdigit()):
         # It may be a password with a colon or a slash that was not escaped.
-        raise ConfigError(
-            f"the {what} in the URL is no number; in a password write : / @ ? as %3A %2F %40 %3F"
-        )
+        raise ConfigError(f"the {what} in the URL is no number{_ESCAPED}")
     return int(text)

@@ -473,8 +473,10 @@ class JointTransaction(Transaction):
 
     def _end(self) -> None:
         self.files.clear()
-        with self.fs.mount.beginning:
-            self.fs._transaction = self.fs.mount.transaction = None
+        fs = self.fs
+        with fs.mount.beginning:
+            if fs.mount.transaction in (self, None):  # of one that has not begun, another may be under way
+                fs._transaction = fs.mount.transaction = None
             self.fs = None
         if self.deferring is not None:  # somebody may have kept it, as `fs.fs`
             self.deferring._intrans, self.deferring._transaction = False, None

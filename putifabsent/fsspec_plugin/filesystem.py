@@ -407,6 +407,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return None
 
     def _defer(self, path: str, write: Callable[[IO[bytes]], object], kwargs: dict[str, Any]) -> None:
+        if self.asynchronous and self.async_impl:
+            msg = f"{path} is guarded: what a transaction defers is written while nobody awaits its client"
+            raise io.UnsupportedOperation(msg)
         with self.open(path, "xb", **kwargs) as file:
             write(file)
 

@@ -154,9 +154,10 @@ def _calls_in_order(
     if alone and not lists:
         return (yield options)
     pairs = list(zip(one, other, strict=False)) if lists else []
+    unheard = {"callback": DEFAULT_CALLBACK} if "callback" in options else {}
     if not lists:
         with rehearsal() as pairs:
-            nothing = yield {**options, **({"callback": DEFAULT_CALLBACK} if "callback" in options else {})}
+            nothing = yield {**options, **unheard}
         if not pairs:
             return nothing
     ordered, series = ascending(pairs, lambda pair: pair[1], lambda name: _number_of(fs, name))
@@ -165,10 +166,13 @@ def _calls_in_order(
     if is_copy and options.get("on_error") is None:
         options["on_error"] = "ignore" if options.get("recursive") else "raise"
     expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
-    done = None
-    for part in _folders_first(fs, ordered) if is_copy and not lists else [ordered]:
-        done = yield {**expanded, source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
-    return done
+    *earlier, last = _in_parts(fs, ordered, series) if is_copy or not lists else [ordered]
+    done: list[Any] = []
+    for part in earlier:
+        some = {source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
+        done += (yield {**expanded, **unheard, **some}) or []
+    rest = yield {**expanded, source: [pair[0] for pair in last], target: [pair[1] for pair in last]}
+    return done + rest if rest else rest
 
 
 def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
@@ -178,15 +182,20 @@ def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
         return None  # it is refused when it is written
 
 
-def _folders_first(fs: GuardedFileSystem, pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """Part what a disk wants to be there before its files: without a folder, those would be skipped."""
+def _in_parts(
+    fs: GuardedFileSystem, pairs: list[tuple[str, str]], series: list[list[str]]
+) -> list[list[tuple[str, str]]]:
+    """Part what is to be there first: a disk's folders, or files are skipped; then each series' first name.
+
+    In a table that is there that is taken, and nothing is written over that nobody guards.
+    """
     parents = {target.rstrip("/").rpartition("/")[0] for _, target in pairs}
-    folders: list[tuple[str, str]] = []
-    others: list[tuple[str, str]] = []
+    firsts = {names[0] for names in series}
+    parts: tuple[list[tuple[str, str]], ...] = ([], [], [])
     for pair in pairs:
         is_folder = fs.mount.kind == "local" and pair[1].rstrip("/") in parents
-        (folders if is_folder else others).append(pair)
-    return [part for part in (folders, others) if part]
+        parts[0 if is_folder else 1 if pair[1] in firsts else 2].append(pair)
+    return [part for part in parts if part] or [pairs]
 
 
 def _stays(fs: GuardedFileSystem, path1: str, path2: str) -> bool:

@@ -123,6 +123,19 @@ async def test_every_plain_way_overwrites_a_name_that_nobody_guards(mounted: Asy
     assert ground.is_there(ground.name("source")) is (way in ("_cp_file", "_copy"))
 
 
+@pytest.mark.parametrize("way", ["_pipe_file", "_put_file"])
+async def test_a_client_that_nobody_awaits_at_the_end_of_a_transaction_is_deferred_nothing(
+    mounts: dict[str, Any], s3: Ground, tmp_path: Path, way: str
+) -> None:
+    """What was created before keeps the client known: its end alone would fail."""
+    mounted = Async(s3, mounts["s3"], tmp_path)
+    await mounted.fs._pipe_file(s3.log(), BODY)
+    with mounted.fs.transaction, pytest.raises(io.UnsupportedOperation, match="nobody awaits its client"):
+        await WAYS[way](mounted, s3.log(1))
+    await WAYS[way](mounted, s3.log(1))
+    assert s3.read(s3.log(1)) == BODY
+
+
 async def test_touch_creates_an_empty_file(mounted: Async) -> None:
     ground = mounted.ground
     await mounted.fs._touch(ground.log())

@@ -311,6 +311,19 @@ def test_of_two_threads_that_begin_one_at_the_same_time_one_is_refused(
     assert memory.read(memory.log()) == memory.read(memory.log(1)) == BODY
 
 
+def test_one_that_never_began_ends_no_other(ground: Ground) -> None:
+    fs = ground.mount(skip_instance_cache=True)
+    never = fs.transaction
+    fs.start_transaction()
+    fs.pipe_file(ground.log(), BODY)
+    never.complete()
+    fs.pipe_file(ground.log(1), BODY)
+    fs.transaction.complete(commit=False)
+    assert ground.files() == []
+    fs.pipe_file(ground.log(), BODY)
+    assert ground.read(ground.log()) == BODY
+
+
 @pytest.mark.parametrize("mode", ["wb", "w"])
 def test_a_handle_that_its_transaction_has_discarded_says_so(ground: Ground, mode: str) -> None:
     with contextlib.ExitStack() as block:

@@ -206,6 +206,32 @@ def test_a_table_that_is_there_is_not_gone_on_with_by_another_s_commits(ground: 
     assert bytes_below(ground, f"{source}/_delta_log") == numbers
 
 
+@pytest.mark.parametrize(
+    ("ground", "table", "verb"),
+    [
+        *(("s3-native", *pair) for pair in SOME),
+        # On a disk a folder is moved as a whole, into one that is there.
+        *((each, *pair) for each in HERE for pair in zip(TABLES, cycle(["put", "cp"]))),
+    ],
+    indirect=["ground"],
+)
+def test_of_a_table_that_is_there_nothing_is_written_over(
+    ground: Ground, table: str, verb: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its properties neither, nor its data, which nothing guards."""
+    fs, source, target = guarded(ground), f"{ground.name('from')}/", f"{ground.name('to')}/"
+    if verb == "put":
+        source = f"{tmp_path_factory.mktemp('from')}/"
+        write_here(Path(source), files_of(table))
+    else:
+        write(ground, source.rstrip("/"), files_of(table))
+    there = {name: data + b"another's" for name, data in files_of(table).items()}
+    write(ground, target.rstrip("/"), there)
+    with pytest.raises(NameTaken):
+        getattr(fs, verb)(source, target, recursive=True)
+    assert bytes_below(ground, target.rstrip("/")) == there
+
+
 @GROUNDS
 def test_a_number_in_a_gap_below_others_has_expired_and_is_nobody_s(ground: Ground) -> None:
     fs = ground.fs
