@@ -7,6 +7,7 @@ what they know.
 
 Numbered names come in ascending order, each after the one before it has ended: a later number that is there
 first would make an earlier one look expired. So do the steps of a timeline, which its ledger takes in order.
+What is not numbered comes before, but for each series' first name: a commit's data are there before it.
 What fsspec makes of folders and patterns is known by a rehearsal: it calls the methods that create single
 files, which note what they are called for.
 """
@@ -23,10 +24,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from glob import has_magic
 from inspect import signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fsspec.asyn import AsyncFileSystem
-from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import other_paths
 
@@ -154,10 +156,10 @@ def _calls_in_order(
     if alone and not lists:
         return (yield options)
     pairs = list(zip(one, other, strict=False)) if lists else []
-    unheard = {"callback": DEFAULT_CALLBACK} if "callback" in options else {}
+    heard = options.get("callback", DEFAULT_CALLBACK)
     if not lists:
         with rehearsal() as pairs:
-            nothing = yield {**options, **unheard}
+            nothing = yield {**options, **({"callback": DEFAULT_CALLBACK} if "callback" in options else {})}
         if not pairs:
             return nothing
     ordered, series = ascending(pairs, lambda pair: pair[1], lambda name: _number_of(fs, name))
@@ -166,13 +168,13 @@ def _calls_in_order(
     if is_copy and options.get("on_error") is None:
         options["on_error"] = "ignore" if options.get("recursive") else "raise"
     expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
-    *earlier, last = _in_parts(fs, ordered, series) if is_copy or not lists else [ordered]
+    heard.set_size(len(pairs))
     done: list[Any] = []
-    for part in earlier:
+    for part in _in_parts(fs, ordered, series):
         some = {source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
-        done += (yield {**expanded, **unheard, **some}) or []
-    rest = yield {**expanded, source: [pair[0] for pair in last], target: [pair[1] for pair in last]}
-    return done + rest if rest else rest
+        part_heard = {"callback": _OfPart(heard)} if "callback" in options else {}
+        done += (yield {**expanded, **part_heard, **some}) or []
+    return done or None
 
 
 def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
@@ -187,15 +189,38 @@ def _in_parts(
 ) -> list[list[tuple[str, str]]]:
     """Part what is to be there first: a disk's folders, or files are skipped; then each series' first name.
 
-    In a table that is there that is taken, and nothing is written over that nobody guards.
+    In a table that is there that is taken, and nothing is written over that nobody guards. The rest of the
+    series comes last: a commit after its data, which a ledger would not take for one that is completed.
     """
     parents = {target.rstrip("/").rpartition("/")[0] for _, target in pairs}
     firsts = {names[0] for names in series}
-    parts: tuple[list[tuple[str, str]], ...] = ([], [], [])
+    numbered = set(chain(*series))
+
+    def part_of(target: str) -> int:
+        if fs.mount.kind == "local" and target.rstrip("/") in parents:
+            return 0
+        if target in firsts:
+            return 1
+        return 3 if target in numbered else 2
+
+    parts: list[list[tuple[str, str]]] = [[], [], [], []]
     for pair in pairs:
-        is_folder = fs.mount.kind == "local" and pair[1].rstrip("/") in parents
-        parts[0 if is_folder else 1 if pair[1] in firsts else 2].append(pair)
+        parts[part_of(pair[1])].append(pair)
     return [part for part in parts if part] or [pairs]
+
+
+class _OfPart(Callback):
+    """What a callback hears of one part of a call, whose size as a whole it knows."""
+
+    def __init__(self, whole: Callback) -> None:
+        super().__init__()
+        self._whole = whole
+
+    def relative_update(self, inc: int = 1) -> None:
+        self._whole.relative_update(inc)
+
+    def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Callback:
+        return self._whole.branched(path_1, path_2, **kwargs)
 
 
 def _stays(fs: GuardedFileSystem, path1: str, path2: str) -> bool:
@@ -301,23 +326,21 @@ def place_of(name: Name) -> tuple[Any, Any] | None:
 def ascending(
     items: Sequence[T], target_of: Callable[[T], Any], number_of: Callable[[Any], tuple[Any, Any] | None]
 ) -> tuple[list[T], list[list[Any]]]:
-    """Put the numbered names among ``items`` into ascending order; the others keep their places.
+    """Put the numbered names among ``items`` into ascending order, behind all others, which are their data.
 
     Of each item ``target_of`` says the name; ``number_of`` says a name's series and its number in it, None
     where it has none. Returned are the items, and the names of each series.
     """
     series: dict[Any, list[tuple[Any, int]]] = {}
+    others = []
     for place, item in enumerate(items):
         found = number_of(target_of(item))
-        if found is not None:
+        if found is None:
+            others.append(item)
+        else:
             series.setdefault(found[0], []).append((found[1], place))
-    ordered = list(items)
-    for numbers in series.values():
-        places = [place for _, place in numbers]
-        for place, (_, whence) in zip(places, sorted(numbers), strict=True):
-            ordered[place] = items[whence]
-    names = [[target_of(items[place]) for _, place in sorted(numbers)] for numbers in series.values()]
-    return ordered, names
+    ordered = [[items[place] for _, place in sorted(numbers)] for numbers in series.values()]
+    return [*others, *chain(*ordered)], [list(map(target_of, each)) for each in ordered]
 
 
 rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("rehearsed", default=None)

@@ -270,7 +270,7 @@ def test_an_object_s_own_metadata_and_type_go_with_it(
     plain, name = filesystem(stub, cloud), "bucket/t/claimed"
     fs = GuardedFileSystem(fs=plain, arbiter="native", guard=["**/claimed"], skip_instance_cache=True)
     monkeypatch.setattr(type(fs.backend), "largest_put", 3 if way == "parts" else 16)
-    monkeypatch.setattr(fs.mount, "_copies", way == "copy" and isinstance(fs.backend, ConditionalCopy))
+    fs.mount._copies.keep("bucket", way == "copy" and isinstance(fs.backend, ConditionalCopy))
     own = {"who": "me", "putifabsenttoken": "another's"}
     stub.call(lambda state: state.put("bucket", "src", WINNER, own, content_type="text/plain"))
     fs.mv("bucket/src", name)

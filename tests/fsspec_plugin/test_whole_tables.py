@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fsspec.callbacks import Callback
 
 from putifabsent import NameExpired, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
@@ -111,6 +112,17 @@ def test_a_whole_table_arrives_on_gcs_and_azure_and_is_committed_to(
     served: Ground, table: str, verb: str, tmp_path: Path
 ) -> None:
     arrives(served, table, verb, tmp_path / "source")
+
+
+@GROUNDS
+def test_a_callback_hears_of_each_file_of_a_table_once(ground: Ground, tmp_path: Path) -> None:
+    files, heard = files_of("hudi"), Callback()
+    write_here(tmp_path / "here", files)
+    source = [str(tmp_path / "here" / name) for name in files]
+    for name in files:
+        ground.around.makedirs(ground.name(name).rpartition("/")[0], exist_ok=True)
+    guarded(ground).put(source, [ground.name(name) for name in files], callback=heard)
+    assert (heard.size, heard.value) == (len(files), len(files))
 
 
 ASYNCHRONOUSLY = [

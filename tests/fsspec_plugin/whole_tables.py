@@ -17,6 +17,8 @@ NUMBERS = range(85, 125)
 """What came before has expired; and by name, the sixteenth of these comes before the first."""
 
 _VERSION_8 = b"hoodie.table.name=t\nhoodie.table.version=8\nhoodie.timeline.layout.version=2\n"
+# As Hudi calls them, whose ledger knows them by their instant.
+_DATA = "b5068208-e1a4-11e6-bf01-fe55135034f3-0_0-1-2_20260101000000{:03d}.parquet"
 _NEXT = NUMBERS.stop
 _NEXT_BATCH = NUMBERS.start + len(NUMBERS) // 2
 
@@ -63,7 +65,9 @@ def files_of(table: str) -> dict[str, bytes]:
     """Return all files of a table, by their names in it."""
     files = {name: _body_of(table, name) for name in series_of(table)}
     beside = {"hudi": {".hoodie/hoodie.properties": _VERSION_8}, "spark": {"metadata": b'{"id":"a query"}'}}
-    return {**files, **beside.get(table, {}), "dt=1/part-0.parquet": b"zero", "dt=1/part-1.parquet": b"one"}
+    # In the order in which a listing has them: a Hudi table's data after its timeline.
+    data = {f"dt=1/{_DATA.format(number)}": b"%d" % number for number in (85, 118)}
+    return {**files, **beside.get(table, {}), **data}
 
 
 def _body_of(table: str, name: str) -> bytes:
