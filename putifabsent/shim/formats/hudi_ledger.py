@@ -162,7 +162,9 @@ def _create_slice(state: State, step: Step, asker: Asker) -> Todo:
     if held is not None:
         raise asker.fenced(f"{step.instant} belongs to session {held.session}")
     if state.knows(step.instant):
-        raise asker.fenced(f"{step.instant} is completed, or was rolled back")
+        raise asker.fenced(
+            f"{step.instant} is completed, or was rolled back; who copies a table copies its .hoodie last"
+        )
     _refuse_removed(state, step, asker)
     return ByName(cached=state.is_over(step.instant))
 
