@@ -196,9 +196,14 @@ class GuardedFileIO(FileIO):
             return []
         found = [FileStatus.of(info) for info in infos]
         inside = [status for status in found if status.path != folder and status.base_name != _KEPT]
+        inside = [each for each in inside if each.type is FileType.File or not self._is_left(each.path)]
         return sorted(
             inside, key=lambda status: (status.base_name in POINTERS, len(status.path), status.path)
         )
+
+    def _is_left(self, folder: str) -> bool:
+        """Whether a folder is of what was removed: an arbiter keeps something of that."""
+        return self.fs.mount.walk(self.fs.guard.reads.is_left(folder))
 
     def delete(self, path: str, recursive: bool = False) -> bool:
         target = self.to_filesystem_path(path)

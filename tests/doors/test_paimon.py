@@ -370,6 +370,19 @@ def test_rolling_back_to_a_tag_brings_its_expired_snapshot_back(here: dict[str, 
     assert read(here) == [1, 2]
 
 
+@pytest.mark.parametrize("anywhere", ["s3 by auto", "s3 by ballot"], indirect=True)
+def test_a_table_gets_the_name_of_one_that_is_gone(anywhere: dict[str, Any]) -> None:
+    commit(make(anywhere), 1)
+    catalog = CatalogFactory.create(anywhere)
+    for one, other in (TABLE, "db.other"), ("db.other", TABLE):
+        catalog.rename_table(one, other)
+        assert [f"db.{each}" for each in catalog.list_tables("db")] == [other]
+    assert ids_of(table_of(anywhere)) == [1]
+    catalog.drop_table(TABLE)
+    catalog.drop_database("db")
+    assert catalog.list_databases() == []
+
+
 def test_a_tag_is_renamed_but_not_over_another(here: dict[str, Any]) -> None:
     table = make(here)
     commit(table, 1)
