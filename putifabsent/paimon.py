@@ -58,6 +58,7 @@ from putifabsent.fsspec_plugin import GuardedFileSystem, GuardedS3FileSystem
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.protocols import BY_SCHEME, guarded
 from putifabsent.fsspec_plugin.stores import GUARDED
+from putifabsent.shim.formats.paimon import POINTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +187,7 @@ class GuardedFileIO(FileIO):
         """List a folder, ``snapshot-9`` before ``snapshot-10``; what is not there is empty.
 
         In this order a fast-forward meets the first snapshot that main has otherwise before it has
-        copied a later one.
+        copied a later one, or the pointers, which come last.
         """
         folder = self.to_filesystem_path(path)
         try:
@@ -195,7 +196,14 @@ class GuardedFileIO(FileIO):
             return []
         found = [FileStatus.of(info) for info in infos]
         inside = [status for status in found if status.path != folder and status.base_name != _KEPT]
-        return sorted(inside, key=lambda status: (len(status.path), status.path))
+        inside = [each for each in inside if each.type is FileType.File or not self._is_left(each.path)]
+        return sorted(
+            inside, key=lambda status: (status.base_name in POINTERS, len(status.path), status.path)
+        )
+
+    def _is_left(self, folder: str) -> bool:
+        """Whether a folder is of what was removed: an arbiter keeps something of that."""
+        return self.fs.mount.walk(self.fs.guard.reads.is_left(folder))
 
     def delete(self, path: str, recursive: bool = False) -> bool:
         target = self.to_filesystem_path(path)

@@ -61,8 +61,8 @@ def isfile(fs: GuardedFileSystem, path: str) -> Steps[bool]:
 
 @in_both_colours()
 def isdir(fs: GuardedFileSystem, path: str) -> Steps[Any]:
-    """Whether it is a folder."""
-    return (yield Call("isdir", (fs._own(path),)))
+    """Whether it is a folder, in which more is than an arbiter keeps of what was removed."""
+    return (yield from fs.guard.reads.being_a_folder(path))
 
 
 @in_both_colours()

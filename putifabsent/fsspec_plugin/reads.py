@@ -86,6 +86,10 @@ class Reads:
                 located = yield from self._seek_again(path, located)
                 if located is None:
                     raise
+        if method == "info" and located is None and found["type"] == "directory":
+            full = self._mount.paths.full(path)
+            if (yield from self.is_left(full)):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         if method != "info" or located is None:
             return found
         return renamed(found, self._mount.paths.strip(own(path)))
@@ -118,6 +122,34 @@ class Reads:
         except (FileNotFoundError, NotADirectoryError):
             return False
         return bool(found["type"] == "file")
+
+    def being_a_folder(self, path: str) -> Steps[bool]:
+        is_there = bool((yield Call("isdir", (self._mount.paths.own(path),))))
+        return is_there and not (yield from self.is_left(self._mount.paths.full(path)))
+
+    def is_left(self, folder: str) -> Steps[bool]:
+        """Whether below a folder is nothing but what an arbiter keeps of what was removed.
+
+        Of a store that has no folders it is gone: what is moved or copied to it would lie one deeper.
+        """
+        if self._mount.arbiter is None or self._mount.has_folders or is_state(folder) or "/" not in folder:
+            return False
+        try:
+            listed = yield Call("ls", (folder,), {"detail": True})
+        except FileNotFoundError:
+            return True
+        is_kept = False
+        for each in listed:
+            name = self._mount.paths.full(each["name"])
+            if not is_state(name):
+                is_below = each["type"] == "directory" and name != folder
+                if not is_below or not (yield from self.is_left(name)):
+                    return False
+            is_kept = True
+        if not is_kept:
+            return False
+        shown, _ = yield from self.below(folder, withdirs=False)  # it may live, and be published by nobody
+        return not shown
 
     def seek(self, path: str, *, helps: bool) -> Steps[Located | None]:
         """Return where a guarded name's bytes lie; None for a name that nothing guards, and for a folder.

@@ -2,9 +2,10 @@
 
 Numbered names expire. A writer paused past the expiry of ``snapshot-5`` would create it again, be
 acknowledged, and never be read. So a winner looks whether the entry before its own is still there. If it is
-not, the listing tells. Numbers expire in ascending order: with later ones there, and the next one gone, mine
-had been there before, and is removed again; no clock is needed. With the next one there, the store's own
-times tell, where they lie clearly apart.
+not, or its own is the first, the listing tells. Numbers expire in ascending order: with later ones there, and
+the next one gone, mine had been there before, and is removed again; no clock is needed. With the next one
+there, the store's own times tell, where they lie clearly apart. Where they don't, a first number counts, for
+others go on with a new table at once.
 
 Aliases are other names of one identity (``v3.metadata.json``, ``v3.gz.metadata.json``). The store decides
 each name by itself; so a winner looks for the others, and the one that comes first in the order that all
@@ -83,12 +84,14 @@ def check_number(
     plain name.
     """
     series = name.series
-    if series is None or not series.predecessors:
+    if series is None:
         return
     for predecessor in series.predecessors:
         if isinstance((yield from look(predecessor, name.path, token, _CREATED)), Found):
             return
     mine, later = yield from _list(name, series, token)
+    if series.is_at_first and not later:
+        return
     earliest = mine if put_at is None else (yield from put_at())
     if earliest is None:
         raise OutcomeUnknown(name.path, token, _REMOVED)
@@ -102,7 +105,7 @@ def check_number(
         yield from withdraw() if withdraw is not None else _withdraw(name, token, NameExpired(name.path))
     if expired or expired is None:
         reason = (
-            f"{_CREATED}, the entry before it is gone, and later ones are there: number {series.number} "
+            f"{_CREATED}, no entry is just before it, and later ones are there: number {series.number} "
             "may have expired before"
         )
         raise OutcomeUnknown(name.path, token, reason)
@@ -138,7 +141,7 @@ def _has_expired(series: Series, later: dict[int, datetime], made: Made, *, show
     nearest = later.values() if following is None else (following,)
     if not skipped and all(_is_clearly_before(made.latest, created) for created in nearest):
         return False
-    return None
+    return False if series.is_at_first and series.number + 1 in later else None
 
 
 def _list(name: Name, series: Series, token: str) -> Protocol[tuple[datetime | None, dict[int, datetime]]]:

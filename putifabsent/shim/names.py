@@ -38,6 +38,10 @@ class Series:
     # there, and has expired; numbers expire in ascending order.
     has_gaps: bool = False
 
+    @property
+    def is_at_first(self) -> bool:
+        return self.number == self.first
+
     def number_of(self, name: str) -> int | None:
         """Return the number of a sibling (a full name or its last component), or None for another file."""
         return number_by(self.pattern, name)

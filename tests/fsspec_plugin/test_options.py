@@ -217,12 +217,11 @@ def test_evidence_is_looked_for_until_it_is_found_and_then_no_more(stub: FaultSt
     assert looks(7) > 0
     assert looks(7) > 0, "that nothing is there is not remembered: the query may start any time"
     stub.put("bucket", "c/metadata", b"{}")
-    assert looks(0) > 0
-    stub.put("bucket", "c/offsets/1", b"")
-    assert looks(2) == 0
+    assert looks(8) > 0
+    assert looks(9) == 0
     stub.delete("bucket", "c/metadata")
     with pytest.raises(NameTaken):
-        fs.pipe_file("bucket/c/offsets/2", BODY)
+        fs.pipe_file("bucket/c/offsets/9", BODY)
 
 
 def test_evidence_that_appears_behind_a_listing_is_seen(stub: FaultStub, on_stub: Any) -> None:
@@ -417,7 +416,8 @@ def test_a_file_that_is_put_has_its_type(
     fs.put_file(file, NAME)
     assert stub.objects["bucket", NAME.partition("/")[2]].content_type == "application/json"
     # By the quick client, as one without a type.
-    assert cloud != "s3" or stub.requests[-1].headers["user-agent"].startswith("object_store/")
+    put = next(each for each in stub.requests if each.op is Op.PUT)
+    assert cloud != "s3" or put.headers["user-agent"].startswith("object_store/")
     fs.put_file(file, f"{NAME}.said", mode="create", **{key: "text/x"})
     assert stub.objects["bucket", NAME.partition("/")[2] + ".said"].content_type == "text/x"
 

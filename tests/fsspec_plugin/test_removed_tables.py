@@ -201,3 +201,18 @@ def test_who_knows_more_of_a_table_than_the_copy_in_its_place_reads_it_anew(
         a.completes("20260101120200000")
     a.commits("20260101120500000")
     assert a.timeline() == b.timeline()
+
+
+@pytest.mark.parametrize("ground", ["s3-ballot", "s3-claims"], indirect=True)
+def test_another_table_takes_the_place_of_one_that_was_removed(ground: Ground) -> None:
+    old, new, entry = ground.name("old"), ground.name("new"), f"_delta_log/{0:020d}.json"
+    for table in (old, new):
+        ground.fs.pipe_file(f"{table}/{entry}", b"{}")
+    assert ground.fs.isdir(new)
+    ground.fs.rm(new, recursive=True)
+    assert [ground.fs.isdir(new), ground.fs.exists(new)] == [False, False]
+    ground.fs.mv(old, new, recursive=True)
+    assert ground.fs.find(ground.folder) == [f"{new}/{entry}"]
+    assert ground.fs.info(new)["type"] == "directory"
+    ground.around.rm(f"{new}/{entry}")
+    assert ground.fs.isdir(new), "it is not published, and lives"

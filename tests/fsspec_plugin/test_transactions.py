@@ -113,18 +113,19 @@ def test_copies_and_moves_are_refused_until_its_end(ground: Ground, here: Path, 
 
 def test_a_series_that_is_piped_together_is_created_in_ascending_order(ground: Ground) -> None:
     """So that what follows a loser is not created."""
-    numbers = [3, 0, 2, 1]
+    numbers = [4, 1, 3, 2]
+    ground.write(ground.log(0), BODY)
 
     def writes() -> None:
         with ground.fs.transaction:
             ground.fs.pipe({ground.log(number): BODY for number in numbers})
-            ground.write(ground.log(2), b"the winner's")
+            ground.write(ground.log(3), b"the winner's")
 
     with pytest.raises(NameTaken) as caught:
         writes()
-    assert caught.value.name == ground.log(2)
+    assert caught.value.name == ground.log(3)
     assert [ground.is_there(ground.log(number)) for number in numbers] == [False, True, True, True]
-    assert ground.read(ground.log(2)) == b"the winner's"
+    assert ground.read(ground.log(3)) == b"the winner's"
 
 
 def test_names_that_nobody_guards_are_put_and_piped_as_ever(ground: Ground, here: Path) -> None:

@@ -233,6 +233,20 @@ MUTANTS = (
         "NumberedNames",
     ),
     Mutant(
+        "a first number that comes again is not looked after",
+        "expiry",
+        "    if series is None:\n        return\n    for",
+        "    if series is None or series.is_at_first:\n        return\n    for",
+        None,
+    ),
+    Mutant(
+        "a first number is unknown where others have gone on at once",
+        "expiry",
+        "return False if series.is_at_first and series.number + 1 in later else None",
+        "return None",
+        None,
+    ),
+    Mutant(
         "a number is removed though the next one is newer",
         "expiry",
         "_is_clearly_before(following, made.earliest)",

@@ -42,7 +42,7 @@ def test_a_number_whose_predecessor_is_there_stands() -> None:
 
 def test_the_first_number_has_no_predecessor_to_look_for() -> None:
     first = NUMBERED._replace(series=Series(1, 1, (), re.compile("x")))
-    assert play(create(first), *NTH_WON) == Created("v1")
+    assert play(create(first), *NTH_WON, (List("bucket/t"), listed())) == Created("v1")
 
 
 def numbers(own: timedelta, **others: timedelta) -> tuple[tuple[Any, Any], ...]:

@@ -46,7 +46,7 @@ FOLDER = "bucket/t/snapshot"
 PATH = f"{FOLDER}/snapshot-5"
 PATTERN = re.compile(r"snapshot-(?P<n>\d+)")
 NAME = numbered(ordinary(PATH), 5, PATTERN, f"{FOLDER}/snapshot-4")
-FIRST = NAME._replace(series=Series(1, 1, (), PATTERN))
+FIRST = NAME._replace(series=Series(5, 5, (), PATTERN))
 PUT = Create(PATH, BODY, MINE)
 BEFORE = Head(f"{FOLDER}/snapshot-4")
 WON = (PUT, Created("v1"))
@@ -72,8 +72,30 @@ def test_a_win_counts_where_its_predecessor_is_there(shim: Shim) -> None:
     assert play(create(shim), WON, (BEFORE, held_by(OTHER))) == Created("v1")
 
 
-def test_the_first_number_needs_no_look(shim: Shim) -> None:
-    assert play(create(shim, FIRST), WON) == Created("v1")
+@pytest.mark.parametrize("next_one", [{}, {"snapshot_6": -5 * MINUTE}, {"snapshot_6": MINUTE}], ids=str)
+def test_the_first_number_counts_also_where_others_have_gone_on_at_once(shim: Shim, next_one: Any) -> None:
+    entries = listing(snapshot_5=NOW, **next_one)
+    assert play(create(shim, FIRST), WON, (List(FOLDER), entries)) == Created("v1")
+
+
+def test_a_first_number_that_was_removed_since_was_the_first(shim: Shim) -> None:
+    assert play(create(shim, FIRST), WON, (List(FOLDER), listing())) == Created("v1")
+
+
+@pytest.mark.parametrize("later_one", ["snapshot_6", "snapshot_8"])
+def test_the_first_number_too_may_have_been_there_before(shim: Shim, later_one: str) -> None:
+    """Whoever reads it, as a table's latest, takes the table for empty."""
+    listed = (List(FOLDER), listing(snapshot_5=NOW, **{later_one: -6 * MINUTE}))
+    again = [listed] * (later_one == "snapshot_8")
+    remove = (Head(PATH), held_by(ME)), (Delete(PATH, "v1"), Deleted())
+    with pytest.raises(NameExpired):
+        play(create(shim, FIRST), WON, listed, *again, *remove)
+
+
+def test_in_a_series_with_gaps_the_first_number_below_others_is_unknown(shim: Shim) -> None:
+    name = NAME._replace(series=Series(5, 5, (), PATTERN, has_gaps=True))
+    with pytest.raises(OutcomeUnknown):
+        play(create(shim, name), WON, (List(FOLDER), listing(snapshot_5=NOW, snapshot_8=-6 * MINUTE)))
 
 
 def test_any_of_several_predecessors_will_do(shim: Shim) -> None:

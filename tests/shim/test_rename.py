@@ -19,7 +19,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.errors import Damaging, NameTaken, OutcomeUnknown
-from putifabsent.shim.requests import Complete, Copy, Create, Delete, Get, Head, StageCopy
+from putifabsent.shim.requests import Complete, Copy, Create, Delete, Get, Head, List, StageCopy
 from tests.shim.scripted import (
     BUSY,
     LOST,
@@ -34,6 +34,7 @@ from tests.shim.scripted import (
     Shim,
     held_by,
     later,
+    listing,
     play,
     staged,
     too_late,
@@ -73,7 +74,8 @@ def test_a_proven_store_copies_in_one_request(shim: Shim) -> None:
 
 def test_a_proven_store_copies_nothing_that_a_format_says_something_of(shim: Shim) -> None:
     """Half of it, and nothing at all, would be copied like all else."""
-    name = named(f"bucket/t/_delta_log/{0:020d}.json")
+    log = "bucket/t/_delta_log"
+    name = named(f"{log}/{0:020d}.json")
     for data, lack in (b'{"add": {', "braces"), (b'{"commitInfo":{}}\n', None):
         protocol = shim.copy(SOURCE, name, MINE, largest_put=SMALL, copies=True)
         read = (Head(SOURCE), Found(Holder(OTHER, size=len(data)))), (Get(SOURCE), Got(data))
@@ -81,7 +83,8 @@ def test_a_proven_store_copies_nothing_that_a_format_says_something_of(shim: Shi
             with pytest.raises(Damaging, match=lack):
                 play(protocol, *read)
         else:
-            assert play(protocol, *read, (Create(name.path, SameBytes(data), MINE), Created())) is None
+            created = (Create(name.path, SameBytes(data), MINE), Created()), (List(log), listing())
+            assert play(protocol, *read, *created) is None
 
 
 def test_what_was_looked_at_is_not_looked_at_again(shim: Shim) -> None:

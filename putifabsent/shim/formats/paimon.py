@@ -48,7 +48,7 @@ _BRANCH = re.compile(r"(?P<table>.*)/branch/branch-[^/]+", re.DOTALL)
 _IN_DATABASE = re.compile(r".*/[^/]+\.db/[^/]+", re.DOTALL)
 _KINDS = {"snapshot": (_SNAPSHOT, 1), "schema": (_SCHEMA, 0), "changelog": (_CHANGELOG, 1)}
 PATTERNS = (rf".*/snapshot/{_SNAPSHOT.pattern}", rf".*/schema/{_SCHEMA.pattern}")
-_POINTERS = frozenset({"LATEST", "EARLIEST"})
+POINTERS = frozenset({"LATEST", "EARLIEST"})
 
 
 def classify(path: str, folder: str, last: str) -> Name | None:
@@ -61,7 +61,7 @@ def classify(path: str, folder: str, last: str) -> Name | None:
     pattern, first = known
     match = pattern.fullmatch(last)
     if match is None:
-        if last not in _POINTERS or kind == "schema":
+        if last not in POINTERS or kind == "schema":
             return None
         return Name(path, Role.POINTER, FORMAT, table, path, guarded=False)
     if kind == "changelog":
