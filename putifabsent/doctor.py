@@ -352,7 +352,7 @@ def _spark_defaults() -> dict[str, str]:
     if folder is None:
         return {}
     try:
-        lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
+        lines = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
     pairs = (re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines)

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 _NAMES = 10
 
 _HORIZON_AHEAD = (
-    "The horizon itself is ahead: instants of right clocks are refused until time has passed it. "
-    "With all writers stopped, `putifabsent drop` ends the ledger, and the next writer begins another."
+    "The horizon itself is ahead of UTC. Unless the table's instants are in local time, those of right "
+    "clocks are refused until time has passed it; with all writers stopped, `putifabsent drop` ends the "
+    "ledger, and the next writer begins another."
 )
 
 

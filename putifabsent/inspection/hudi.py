@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 _METADATA_TABLE = "/.hoodie/metadata"
 _UNDOING = ("rollback", "restore")
+_COMMIT = "commit"
 
 
 def judge(timeline: HudiTimeline, look: Look | None) -> Result:
@@ -67,6 +68,7 @@ def judge(timeline: HudiTimeline, look: Look | None) -> Result:
         *_steps(instants, {time for time, _ in collided}, may_fall_back=timeline.layout.zone != "UTC"),
         *(() if is_metadata_table else _undone(stats)),
         *_pending(instants),
+        *_uncompleted(stats),
         *_lost_updates(stats),
     ]
     if look is not None:
@@ -230,6 +232,29 @@ def _pending(instants: Sequence[Instant]) -> Iterator[Finding]:
         if each.state is not State.COMPLETED and each.action in _UNDOING:
             detail = f"{each.action} {each.time} is {each.state.value}, and not completed"
             yield found(Kind.PENDING_UNDO, (each.path,), detail, moments=(each.time,))
+
+
+def _uncompleted(stats: Sequence[Stats]) -> Iterator[Finding]:
+    """Find commits that are pending, though a completed one came upon their slices: they had been completed.
+
+    Compactions are left out, for Hudi writes logs upon a slice that one is about to make; so is all that an
+    undoing which has not ended may be about.
+    """
+    pending = {each.instant.time: each.instant for each in stats if each.instant.state is not State.COMPLETED}
+    if any(each.action in _UNDOING for each in pending.values()):
+        return
+    lost = {
+        write.upon: each.instant
+        for each in stats
+        for write in each.writes
+        if write.is_base and write.upon in pending and pending[write.upon].began == _COMMIT
+    }
+    for time, upon in sorted(lost.items()):
+        detail = (
+            f"commit {time} is {pending[time].state.value}, and {upon.action} {upon.time} came upon its "
+            "slices: its completed name is gone. Restore it before Hudi's next writer takes the commit back"
+        )
+        yield found(Kind.INVALID_STEP, (pending[time].path,), detail, moments=(time, upon.time))
 
 
 def _lost_updates(stats: Sequence[Stats]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from putifabsent.inspection import delta, hudi, iceberg, paimon
 from putifabsent.inspection.findings import Base, Files, Finding, Kind, Look, Result, Severity, mended
 from putifabsent.shim.names import is_state
 from putifabsent.timeline import Timeline, opened, read, tables_below
-from putifabsent.timeline.files import avro, is_file, of_a_bucket, roaring
+from putifabsent.timeline.files import avro, found_below, is_file, of_a_bucket, roaring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -244,7 +244,7 @@ class _Walk:
         wanted = [each for each in folders if _last(each) not in skipped and not is_state(each)]
         for done, folder in enumerate(wanted):
             self._report(done, wanted, paths)
-            inside = self._fs.find(folder, detail=True)
+            inside = found_below(self._fs, folder)
             paths.update((path, info.get("size")) for path, info in inside.items() if not is_state(path))
         self._report(len(wanted), wanted, paths)
         self.files = len(paths)

@@ -36,6 +36,7 @@ from putifabsent.timeline.reading import (
 
 _LOG = "_delta_log"
 _INFO = "commitInfo"
+_KNOWN = ("add", "remove", "protocol", _INFO)
 _TOO_LARGE = 1 << 63
 _POINTER = "_last_checkpoint"
 _STAGED = ("_staged_commits", "_commits")
@@ -103,7 +104,8 @@ def _actions(written: bytes) -> list[dict[str, Any]]:
 
 
 def _is_action(action: Any) -> bool:
-    if not isinstance(action, dict) or not all(isinstance(of, dict) for of in action.values() if of):
+    # Of what this version does not know, as of an action of a later protocol's, anything may be said.
+    if not isinstance(action, dict) or not all(isinstance(action.get(kind) or {}, dict) for kind in _KNOWN):
         return False
     files = (of for kind in ("add", "remove") if (of := action.get(kind)))
     return all(

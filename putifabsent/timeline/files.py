@@ -16,6 +16,9 @@ from glob import has_magic
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AsyncFileSystem
+
 from putifabsent.errors import ConfigError
 
 T = TypeVar("T")
@@ -155,6 +158,34 @@ def listed(fs: Any, folder: str) -> list[Listed]:
         for each in found
         if is_file(fs, each)
     ]
+
+
+def found_below(fs: Any, folder: str) -> dict[str, dict[str, Any]]:
+    """Return the details of all files below a folder, by name; ``OSError``: some of it can't be listed.
+
+    Where fsspec's own ``find`` goes from folder to folder, it leaves out those that can't be.
+    """
+    inner = getattr(fs, "fs", None)
+    kind: Any = type(inner if isinstance(inner, AbstractFileSystem) else fs)
+    usual: Any = AsyncFileSystem if issubclass(kind, AsyncFileSystem) else AbstractFileSystem
+    verb = "_find" if usual is AsyncFileSystem else "find"
+    if getattr(kind, verb) is not getattr(usual, verb):
+        whole: dict[str, dict[str, Any]] = fs.find(folder, detail=True)
+        return whole
+    found: dict[str, dict[str, Any]] = {}
+    folders = [folder]
+    while folders:
+        at = folders.pop()
+        try:
+            inside = fs.ls(at, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for each in inside:
+            if each["type"] != "directory":
+                found[each["name"]] = each
+            elif each["name"].rstrip("/") != at:
+                folders.append(each["name"].rstrip("/"))
+    return found
 
 
 def is_file(fs: Any, info: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.reading import read
 from putifabsent.shim.requests import Head, List
 from putifabsent.shim.state_keys import placed
+from putifabsent.timeline.files import found_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,7 +94,7 @@ class Table:
         """See once more what is there."""
         self.fs.invalidate_cache()
         try:
-            found: dict[str, dict[str, Any]] = self.fs.fs.find(self.root, detail=True)
+            found = found_below(self.fs.fs, self.root)
         except FileNotFoundError:
             found = {}
         self.kept = {name: detail for name, detail in found.items() if _BELOW in name}

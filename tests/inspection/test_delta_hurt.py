@@ -359,6 +359,11 @@ def test_without_a_torn_checkpoint_the_one_before_says_what_is_there(place: Plac
     ]
 
 
+def test_an_action_of_a_later_protocol_may_be_anything(place: Place, table: Delta) -> None:
+    table.commit(2, {"add": {"path": "a", "later": [1]}, "later": ["a", 1]}, {"latest": "x"})
+    assert place.findings() == []
+
+
 def test_a_torn_checkpoint_holds_nothing(place: Place, table: Delta) -> None:
     checkpoint(table, 0, "a", "b")
     checkpoint(table, 3, torn=True)

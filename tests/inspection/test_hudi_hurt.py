@@ -89,6 +89,21 @@ def test_an_instant_that_nobody_has_requested_took_an_invalid_step(place: Place,
     assert place.the(Kind.INVALID_STEP).names == (path,)
 
 
+def test_a_commit_whose_completed_name_is_gone_is_told_by_who_came_upon_it(place: Place, table: Hudi) -> None:
+    table.wrote(T[1], C[1], stat(A, base(A, T[1]), T[0]))
+    path = f"{place.root}/.hoodie/timeline/{T[0]}_{C[0]}.commit"
+    completed = place.fs.cat_file(path)
+    place.fs.rm_file(path)
+    finding = place.the(Kind.INVALID_STEP)
+    assert (finding.severity, finding.moments) == (Severity.DAMAGE, (T[0], T[1]))
+    assert "its completed name is gone" in finding.detail
+    table.put(f"{T[2]}.restore.requested", b"{}")  # which may have removed it, or be about to
+    assert place.damage() == []
+    place.fs.rm_file(f"{place.root}/.hoodie/timeline/{T[2]}.restore.requested")
+    place.fs.pipe_file(path, completed)
+    assert place.findings() == []
+
+
 def test_an_instant_that_was_completed_before_it_was_requested_goes_backwards(place: Place) -> None:
     Hudi(place.fs, place.root, 9, **UTC).wrote(T[5], T[1], stat(A, base(A, T[5])))
     finding = place.the(Kind.BACKWARDS)

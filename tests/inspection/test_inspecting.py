@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from putifabsent.errors import ConfigError
 from putifabsent.inspection import (
@@ -28,6 +30,7 @@ from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.inspection.conftest import Place
 
@@ -197,6 +200,29 @@ def test_a_salted_table_wants_a_salted_mount_as_no_instant_names_its_files_as_th
     with pytest.raises(ConfigError, match='salt="slices"'):
         inspect(place.root, fs=place.fs)
     assert inspect(place.root, fs=place.fs, data=False).damage == []
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"protocol": "piafile"}, {"protocol": "piafile", "arbiter": "ballot"}]
+)
+def test_a_folder_that_can_not_be_listed_is_an_error_and_no_damage(
+    tmp_path: Path, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = fsspec.filesystem(**{"protocol": "file", **options})
+    table = Delta(fs, f"{tmp_path}/t")
+    table.change(0, "p=1/q=1/a")
+    monkeypatch.setattr(LocalFileSystem, "ls", _refusing(LocalFileSystem.ls, "q=1"))
+    with pytest.raises(PermissionError):
+        inspect(table.root, fs=fs)
+
+
+def _refusing(ls: Callable[..., Any], last: str) -> Callable[..., Any]:
+    def refusing(fs: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        if path.endswith(f"/{last}"):
+            raise PermissionError(errno.EACCES, "it may not be listed", path)
+        return ls(fs, path, *args, **kwargs)
+
+    return refusing
 
 
 def test_a_task_hands_on_the_error_of_a_table_whatever_that_holds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.upkeep import drop, fsck, leave, migrate
@@ -111,6 +113,26 @@ def test_what_can_not_be_published_keeps_the_table_as_it_is(table: Ground) -> No
     with pytest.raises(OSError, match=r"name-1 \(lost\) are left"):
         leave(fs, table.folder)
     assert {name for name in before if "/name-1/" in name or "/arbiters/" in name} <= set(kept(table))
+
+
+@pytest.mark.parametrize("verb", [leave, drop, check])
+def test_what_can_not_be_listed_is_not_taken_for_what_is_not_there(
+    local: Ground, verb: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = begun(by(local, "ballot"))
+    before = kept(local)
+    ls = LocalFileSystem.ls
+
+    def failing(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        if path.endswith("/ballot"):
+            raise OSError(errno.EIO, "the disk fails", path)
+        return ls(self, path, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "ls", failing)
+        with pytest.raises(OSError, match="the disk fails"):
+            verb(fs, local.folder)
+    assert kept(local) == before
 
 
 MOVES = [("ballot", "registry"), ("registry", "ballot"), ("lock", "registry"), ("ballot", "native")]
