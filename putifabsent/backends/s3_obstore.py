@@ -80,8 +80,8 @@ _NOT_S3 = "the answer's entity tag is none of these bytes, and the object is not
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _NO_BUCKET = "<Code>NoSuchBucket</Code>"  # which is no missing object
 _STATUS = re.compile(r"status code: ([45]\d\d)")
-# Nobody took the connection.
-_NOT_SENT = re.compile(r"kind: Connect\b")
+# Nobody took the connection, or nobody in time: then the kind is another.
+_NOT_SENT = re.compile(r"kind: Connect\b|legacy::Error\(\s*Connect\b")
 _NOT_SIGNED = "External AWS credential provider"
 _FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
 _FAILURES = (BaseError, OSError, ValueError)
