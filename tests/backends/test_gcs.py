@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import uuid
 from datetime import datetime, timezone
@@ -27,6 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
+from putifabsent.backends.requests_session import session
 from putifabsent.shim.requests import Delete, Get, Head, List, Put, Walk
 from putifabsent.testing import (
     Ask,
@@ -205,6 +207,19 @@ def test_a_listing_that_goes_on_where_it_is_comes_to_an_end(asked: Any) -> None:
 
 def test_an_unknown_host_is_a_connection_that_nobody_took() -> None:
     assert isinstance(create(store_at("http://nowhere.invalid")), TryAgain)
+
+
+@pytest.mark.parametrize("behind_a_proxy", [False, True])
+def test_idle_connections_are_kept_alive(behind_a_proxy: bool) -> None:
+    """On GCS and on Azure: who is not heard of for some minutes is forgotten by networks, without a word."""
+    with Scripted(Reply(200)) as server, session() as sending:
+        sending.proxies = {"http": server.url} if behind_a_proxy else {}
+        where = "http://store.invalid" if behind_a_proxy else server.url
+        raw: Any = sending.get(where, stream=True).raw
+        connection = raw._connection.sock
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_server_that_proves_to_be_another_is_refused() -> None:
