@@ -45,16 +45,21 @@ _KEPT_ALIVE = [
 
 
 class _Adapter(HTTPAdapter):
-    """Keeps connections alive, and sends a body in pieces.
+    """Keeps connections alive, trusts also whom the system trusts, and sends a body in pieces.
 
-    A socket has one time-out for all that it is given at once, on any line.
+    So does aiohttp, which the wrapped filesystems use: requests trusts a list of its own. And a socket has
+    one time-out for all that it is given at once, on any line.
     """
 
     def init_poolmanager(self, *sizes: Any, **options: Any) -> None:
-        super().init_poolmanager(*sizes, socket_options=_KEPT_ALIVE, **options)
+        self._trusted = ssl.create_default_context()
+        super().init_poolmanager(*sizes, **self._with(options))
 
     def proxy_manager_for(self, *proxy: Any, **options: Any) -> Any:
-        return super().proxy_manager_for(*proxy, socket_options=_KEPT_ALIVE, **options)
+        return super().proxy_manager_for(*proxy, **self._with(options))
+
+    def _with(self, options: dict[str, Any]) -> Any:
+        return {"socket_options": _KEPT_ALIVE, "ssl_context": self._trusted, **options}
 
     def send(self, request: requests.PreparedRequest, *more: Any, **options: Any) -> requests.Response:
         # An empty file has no length, to requests, and would be sent as chunks.

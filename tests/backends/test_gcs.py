@@ -42,11 +42,13 @@ from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, store_at
 from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
+from tests.certificates import self_signed
 from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import FakeGCS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.stub import FaultStub
 
@@ -220,6 +222,18 @@ def test_idle_connections_are_kept_alive(behind_a_proxy: bool) -> None:
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_whom_the_system_trusts_is_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As by aiohttp, which gcsfs and adlfs use."""
+    certificate, key = self_signed(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with Scripted(Reply(200)) as server, session() as sending:
+        server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
+        assert sending.get(server.url.replace("http:", "https:")).status_code == 200
 
 
 def test_a_server_that_proves_to_be_another_is_refused() -> None:
