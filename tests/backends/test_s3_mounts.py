@@ -219,6 +219,7 @@ def test_a_bucket_that_is_called_as_the_host_begins_is_that_bucket() -> None:
         ("AWS_SKIP_SIGNATURE", "true", "obstore"),
         ("AWS_SERVER_SIDE_ENCRYPTION", "AES256", "aiobotocore"),
         ("AWS_CA_BUNDLE", "/etc/ssl/certs/ca-certificates.crt", "obstore"),  # which http needs not
+        ("ALL_PROXY", "http://127.0.0.1:1", "aiobotocore"),
     ],
 )
 def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
@@ -232,6 +233,15 @@ def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
     assert [each.headers.get("if-none-match") for each in stub.requests if each.op is Op.PUT] == ["*", "*"]
     assert all("authorization" in each.headers for each in stub.requests)
     assert "x-amz-server-side-encryption" not in stub.requests[0].headers
+
+
+def test_whom_a_proxy_is_not_for_is_only_the_other_client_s_to_know(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", stub.url("s3").removeprefix("http://"))  # with its port
+    store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+    assert isinstance(store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", "")), Created)
 
 
 @pytest.mark.parametrize("setting", [None, "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
