@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from fsspec.asyn import get_loop
 
 from putifabsent.backends.aws_session import ONCE, SingleSend, code_of, meaning_of, status_of
@@ -126,9 +126,14 @@ class Sender:
             if self._client is None:
                 try:
                     made = self._session.create_client("dynamodb", config=self._config, **self._where)
-                    self._client = await made.__aenter__()
+                    client = await made.__aenter__()
                 except ValueError as error:
                     raise ConfigError(f"dynamodb: {error}") from error
+                if client._request_signer._credentials is None:
+                    # It would stay so, and whoever gives a machine's may have been down.
+                    await client.close()
+                    raise NoCredentialsError
+                self._client = client
                 weakref.finalize(self, _close, self.loop, self._client, os.getpid())
         return self._client
 

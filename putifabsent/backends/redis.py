@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import math
+import re
 import threading
 import uuid
 from functools import partial
@@ -73,8 +74,14 @@ _FORBIDDEN = (
     NoPermissionError,
 )
 _PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
-# Older versions of redis-py know some of these only of a cluster.
-_PASSING_CODES = ("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "TRYAGAIN ", "UNKILLABLE ")
+_READ_ONLY = "READONLY "
+# Older versions of redis-py know some of these only of a cluster, and none of a script's.
+_PASSING_CODES = (
+    *("BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "MISCONF ", "NOREPLICAS ", "OOM ", "TRYAGAIN ", "UNKILLABLE "),
+    _READ_ONLY,
+)
+# What Redis before 7, and Dragonfly, say before the error of a command in a script.
+_IN_A_SCRIPT = re.compile(r"Error running script .*?: -")
 
 
 def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
@@ -89,10 +96,14 @@ def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     if isinstance(error, _PASSES) or isinstance(error.__context__, ReadOnlyError):
         return TryAgain(error)
     if isinstance(error, ResponseError):
-        if str(error).startswith(_PASSING_CODES):
+        if _said(error).startswith(_PASSING_CODES):
             return TryAgain(error)
         return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
     return Maybe(error)
+
+
+def _said(error: ResponseError) -> str:
+    return _IN_A_SCRIPT.sub("", str(error), count=1)
 
 
 def _links(error: BaseException | None) -> Iterator[BaseException]:
@@ -211,12 +222,11 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
             connection.read_response()
         connection.send_command(*command, check_health=False)
         return connection.read_response()
-    except ReadOnlyError:
-        # A primary that has become a replica keeps its connections: new ones find who has its address now.
-        connection.disconnect()
-        pool.disconnect(inuse_connections=False)
-        raise
-    except ResponseError:
+    except ResponseError as error:
+        if isinstance(error, ReadOnlyError) or _said(error).startswith(_READ_ONLY):
+            # Who was a primary keeps its connections: new ones find who has its address now.
+            connection.disconnect()
+            pool.disconnect(inuse_connections=False)
         raise
     except BaseException:
         # An answer may still come, which the next command must not take for its own.

@@ -7,11 +7,13 @@ has closed meanwhile is replaced before anything is written to it. A test counts
 from __future__ import annotations
 
 import io
+import socket
 import ssl
 from typing import TYPE_CHECKING, Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.retry import Retry
 
@@ -30,8 +32,34 @@ _MALFORMED = (
 )
 
 
-class _InPieces(HTTPAdapter):
-    """Sends a body in pieces: a socket has one time-out for all that it is given at once, on any line."""
+# Networks forget idle connections, and say so to nobody: what goes over one then is answered by nobody.
+_KEPT_ALIVE = [
+    *HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, option), value)
+        for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3))
+        if hasattr(socket, option)
+    ),
+]
+
+
+class _Adapter(HTTPAdapter):
+    """Keeps connections alive, trusts also whom the system trusts, and sends a body in pieces.
+
+    So does aiohttp, which the wrapped filesystems use: requests trusts a list of its own. And a socket has
+    one time-out for all that it is given at once, on any line.
+    """
+
+    def init_poolmanager(self, *sizes: Any, **options: Any) -> None:
+        self._trusted = ssl.create_default_context()
+        super().init_poolmanager(*sizes, **self._with(options))
+
+    def proxy_manager_for(self, *proxy: Any, **options: Any) -> Any:
+        return super().proxy_manager_for(*proxy, **self._with(options))
+
+    def _with(self, options: dict[str, Any]) -> Any:
+        return {"socket_options": _KEPT_ALIVE, "ssl_context": self._trusted, **options}
 
     def send(self, request: requests.PreparedRequest, *more: Any, **options: Any) -> requests.Response:
         # An empty file has no length, to requests, and would be sent as chunks.
@@ -45,7 +73,7 @@ def session() -> requests.Session:
     made = requests.Session()
     for scheme in ("http://", "https://"):
         once = Retry(total=False, redirect=False, raise_on_status=False)
-        made.mount(scheme, _InPieces(pool_maxsize=_CONNECTIONS, max_retries=once))
+        made.mount(scheme, _Adapter(pool_maxsize=_CONNECTIONS, max_retries=once))
     return made
 
 

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies_environment
 
 import obstore
 from botocore.credentials import ReadOnlyCredentials
@@ -80,8 +81,8 @@ _NOT_S3 = "the answer's entity tag is none of these bytes, and the object is not
 _IN_PARTS = re.compile(r"-\d+\"?$")
 _NO_BUCKET = "<Code>NoSuchBucket</Code>"  # which is no missing object
 _STATUS = re.compile(r"status code: ([45]\d\d)")
-# Nobody took the connection.
-_NOT_SENT = re.compile(r"kind: Connect\b")
+# Nobody took the connection, or nobody in time: then the kind is another.
+_NOT_SENT = re.compile(r"kind: Connect\b|legacy::Error\(\s*Connect\b")
 _NOT_SIGNED = "External AWS credential provider"
 _FIELDS = re.compile(r"<(Code|Message)>([^<]*)<")
 _FAILURES = (BaseError, OSError, ValueError)
@@ -371,6 +372,7 @@ def _seen(answer: obstore.GetResult) -> Found | None:
 
 
 _AWS = ".amazonaws.com"
+_PROXIES = {"http", "https", "all"}  # of the environment: each client has its own mind whom they are for
 
 EXPRESS = ("--x-s3", "--xa-s3")  # how the names of directory buckets end, and of access points to them
 
@@ -424,7 +426,7 @@ class Buckets:
                 raise
 
     async def _made(self, bucket: str) -> FastBucket | None:
-        if ":" in bucket or bucket.endswith(EXPRESS):
+        if ":" in bucket or bucket.endswith(EXPRESS) or not _PROXIES.isdisjoint(getproxies_environment()):
             return None
         client = await self._sender.client(bucket)
         settings = self._sender.fs.session

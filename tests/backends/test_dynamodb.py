@@ -411,7 +411,7 @@ def test_an_unknown_profile_is_said_when_it_is_mounted() -> None:
         DynamoDBClaims("table", region=REGION, profile="no-such-profile")
 
 
-def test_absent_credentials_are_said(
+def test_absent_credentials_are_said_until_they_are_there(
     proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -423,6 +423,9 @@ def test_absent_credentials_are_said(
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, PermissionError)
     assert proxy.sent() == []
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "k")
+    assert nobody.write(NAME, first_claim(NAME), None) == Claimed()
 
 
 _USER = """

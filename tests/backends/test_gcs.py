@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import uuid
 from datetime import datetime, timezone
@@ -27,6 +28,7 @@ from putifabsent.backends.base import (
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
+from putifabsent.backends.requests_session import session
 from putifabsent.shim.requests import Delete, Get, Head, List, Put, Walk
 from putifabsent.testing import (
     Ask,
@@ -40,11 +42,13 @@ from putifabsent.testing.races import creation_of
 from tests.backends.gcs_stores import CHUNK, NAME, create, nowhere, store_at
 from tests.backends.on_stub import PAGE, HttpStoreTests, Objects
 from tests.backends.scripted import Reply, Scripted
+from tests.certificates import self_signed
 from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import FakeGCS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.stub import FaultStub
 
@@ -205,6 +209,31 @@ def test_a_listing_that_goes_on_where_it_is_comes_to_an_end(asked: Any) -> None:
 
 def test_an_unknown_host_is_a_connection_that_nobody_took() -> None:
     assert isinstance(create(store_at("http://nowhere.invalid")), TryAgain)
+
+
+@pytest.mark.parametrize("behind_a_proxy", [False, True])
+def test_idle_connections_are_kept_alive(behind_a_proxy: bool) -> None:
+    """On GCS and on Azure: who is not heard of for some minutes is forgotten by networks, without a word."""
+    with Scripted(Reply(200)) as server, session() as sending:
+        sending.proxies = {"http": server.url} if behind_a_proxy else {}
+        where = "http://store.invalid" if behind_a_proxy else server.url
+        raw: Any = sending.get(where, stream=True).raw
+        connection = raw._connection.sock
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_whom_the_system_trusts_is_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As by aiohttp, which gcsfs and adlfs use."""
+    certificate, key = self_signed(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with Scripted(Reply(200)) as server, session() as sending:
+        server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
+        assert sending.get(server.url.replace("http:", "https:")).status_code == 200
 
 
 def test_a_server_that_proves_to_be_another_is_refused() -> None:

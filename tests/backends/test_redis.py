@@ -180,6 +180,7 @@ def test_an_answer_that_does_not_come_in_time_is_lost(proxy: FaultProxy, valkey:
     assert len(proxy.sent("EVAL")) == 2
 
 
+BEFORE_7 = "ERR Error running script (call to f_f3): @user_script:2: @user_script: 2: -"
 PASSING = (
     "LOADING Redis is loading the dataset in memory",
     "READONLY You can't write against a read only replica.",
@@ -189,6 +190,9 @@ PASSING = (
     "CLUSTERDOWN The cluster is down",
     "MASTERDOWN Link with MASTER is down",
     "TRYAGAIN Multiple keys request during rehashing of slot",
+    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+    f"{BEFORE_7}READONLY You can't write against a read only replica.",
+    f"{BEFORE_7}OOM command not allowed when used memory > 'maxmemory'.",
 )
 FORBIDDEN = (
     "NOPERM User default has no permissions to run the 'eval' command",
@@ -274,6 +278,17 @@ def test_an_address_that_goes_over_to_another_server_is_followed(valkey: Valkey,
         proxy._upstream = (host, int(port))
         assert isinstance(lock.acquire(f"{key}2", "one", 60), TryAgain)
         assert lock.acquire(f"{key}2", "one", 60) == Acquired()
+
+
+def test_a_replica_that_says_so_of_a_command_in_a_script_is_left_as_well(valkey: Valkey, key: str) -> None:
+    with Valkey() as other, FaultProxy(other.address, speech="redis") as proxy:
+        lock = open_lock(f"redis://{proxy.address}")
+        assert lock.acquire(key, "one", 60) == Acquired()
+        host, _, port = valkey.address.partition(":")
+        proxy._upstream = (host, int(port))
+        proxy.script("EVAL", answers(f"{BEFORE_7}READONLY You can't write against a read only replica."))
+        assert isinstance(lock.acquire(key, "one", 60), TryAgain)
+        assert lock.acquire(key, "another", 60) == Acquired()
 
 
 # --- credentials

@@ -211,6 +211,22 @@ def test_where_nobody_says_who_one_is_nothing_is_sent_until_somebody_does(
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "s3fs"])
+def test_a_machine_that_does_not_know_its_role_at_first_writes_when_it_does(
+    fast: bool, store: FaultStub, metadata: FakeMetadata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_the_instance(monkeypatch, metadata)
+    metadata.is_down = True
+    fs = mounted(store, **({} if fast else {"requester_pays": True}))
+    for _ in range(2):
+        with pytest.raises(PermissionError, match="credentials"):
+            fs.pipe_file(ENTRY.format(0), b"{}")
+    assert store.requests == []
+    metadata.is_down = False
+    fs.pipe_file(ENTRY.format(0), b"{}")
+    assert keys(store) == {metadata.key}
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "s3fs"])
 def test_who_has_not_logged_in_is_refused(fast: bool, store: FaultStub, tmp_path: Path) -> None:
     role = ["sso_account_id = 123456789012", "sso_role_name = writer", "sso_region = us-east-1"]
     lines = ["[profile lake]", "sso_start_url = https://example.invalid/start", *role]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 import subprocess
 import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -31,7 +33,7 @@ from tests.stub import FaultStub, Op
 from tests.stub.wire import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("bare_machine")
@@ -217,6 +219,7 @@ def test_a_bucket_that_is_called_as_the_host_begins_is_that_bucket() -> None:
         ("AWS_SKIP_SIGNATURE", "true", "obstore"),
         ("AWS_SERVER_SIDE_ENCRYPTION", "AES256", "aiobotocore"),
         ("AWS_CA_BUNDLE", "/etc/ssl/certs/ca-certificates.crt", "obstore"),  # which http needs not
+        ("ALL_PROXY", "http://127.0.0.1:1", "aiobotocore"),
     ],
 )
 def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
@@ -230,6 +233,15 @@ def test_what_only_one_of_them_reads_in_the_environment_changes_nothing(
     assert [each.headers.get("if-none-match") for each in stub.requests if each.op is Op.PUT] == ["*", "*"]
     assert all("authorization" in each.headers for each in stub.requests)
     assert "x-amz-server-side-encryption" not in stub.requests[0].headers
+
+
+def test_whom_a_proxy_is_not_for_is_only_the_other_client_s_to_know(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", stub.url("s3").removeprefix("http://"))  # with its port
+    store = made_store({**stub.storage_options("s3"), "skip_instance_cache": True})
+    assert isinstance(store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", "")), Created)
 
 
 @pytest.mark.parametrize("setting", [None, "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
@@ -246,16 +258,35 @@ def test_who_is_trusted_is_only_the_other_client_s_to_know(
     assert sends_by(store, "bucket") == ("obstore" if setting is None else "aiobotocore")
 
 
-@pytest.mark.parametrize("way", ["no TLS there", "no proxy there"])
-def test_where_no_connection_came_about_nothing_was_sent(stub: FaultStub, way: str) -> None:
-    options: dict[str, Any] = {"requester_pays": True, **stub.storage_options("s3")}
-    if way == "no TLS there":
-        options["endpoint_url"] = stub.url("s3").replace("http:", "https:")
-    else:
-        options["config_kwargs"] = {"proxies": {"http": "http://127.0.0.1:1"}}
-    outcome = made_store({**options, "skip_instance_cache": True}).create(
-        "bucket/key", InMemory(b"mine"), Creation("t", "w", "")
-    )
+@contextmanager
+def full() -> Iterator[str]:
+    """An address that takes no connection, and does not say so, like one behind a firewall."""
+    with ExitStack() as held:
+        server = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("options", [{}, {"requester_pays": True}], ids=["obstore", "aiobotocore"])
+@pytest.mark.parametrize("way", ["nobody takes it", "no TLS there", "no proxy there"])
+def test_where_no_connection_came_about_nothing_was_sent(
+    stub: FaultStub, way: str, options: dict[str, Any]
+) -> None:
+    config: dict[str, Any] = {"connect_timeout": 0.2}
+    with full() as nowhere:
+        endpoint = {
+            "nobody takes it": nowhere,
+            "no TLS there": stub.url("s3").replace("http:", "https:"),
+            "no proxy there": stub.url("s3"),
+        }[way]
+        if way == "no proxy there":
+            config["proxies"] = {"http": "http://127.0.0.1:1"}
+        options = {**stub.storage_options("s3"), **options, "endpoint_url": endpoint, "config_kwargs": config}
+        store = made_store({**options, "skip_instance_cache": True})
+        outcome = store.create("bucket/key", InMemory(b"mine"), Creation("t", "w", ""))
     assert isinstance(outcome, TryAgain)
     assert stub.requests == []
 

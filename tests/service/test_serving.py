@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 import socket
 import ssl
 import uuid
 from contextlib import AsyncExitStack, suppress
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,6 +16,7 @@ import aiohttp
 import pytest
 
 from putifabsent.service.settings import SECRET as VARIABLE
+from tests.certificates import self_signed
 from tests.service.callers import SECRET, Caller, answering
 from tests.service.processes import serving
 from tests.stub import Fault, FaultStub, Op
@@ -220,39 +219,3 @@ async def test_a_stranger_who_sends_no_end_of_a_request_holds_nobody_up() -> Non
 def arguments_of(process: subprocess.Popen[str]) -> str:
     """Return what everybody on this machine may see of a process."""
     return Path(f"/proc/{process.pid}/cmdline").read_bytes().decode()
-
-
-def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for this machine, and its key."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(timezone.utc)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, secret = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return certificate, secret
