@@ -177,7 +177,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     @classmethod
     def clear_instance_cache(cls) -> None:
         """Forget the filesystems that were made, and the wrapped ones."""
-        for wrapped in {made.mount.wrapped for made in cls._cache.values()}:
+        for wrapped in {made.mount.wrapped for made in list(cls._cache.values())}:
             wrapped.clear_instance_cache()
         super().clear_instance_cache()
 
@@ -407,9 +407,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return None
 
     def _defer(self, path: str, write: Callable[[IO[bytes]], object], kwargs: dict[str, Any]) -> None:
-        if self.asynchronous and self.async_impl:
-            msg = f"{path} is guarded: what a transaction defers is written while nobody awaits its client"
-            raise io.UnsupportedOperation(msg)
         with self.open(path, "xb", **kwargs) as file:
             write(file)
 

@@ -278,7 +278,7 @@ class Guard:
     def look_early(self, name: Name) -> None:
         """Say early that a name is taken, where that is known; at close it is decided."""
         seen: object
-        store, arbiter = self.mount.store, self.mount.arbiter
+        store, arbiter = self.mount.blocking_store, self.mount.arbiter
         if arbiter is None:
             seen = store.head(name.path)
             if isinstance(seen, Refused) and isinstance(seen.error, (IsADirectoryError, NotADirectoryError)):
@@ -314,7 +314,8 @@ class Guard:
             except FileNotFoundError:
                 return False
             return True
-        if arbiter is not None or isinstance((yield Aside(partial(self.mount.store.head, name.path))), Found):
+        look = partial(self.mount.blocking_store.head, name.path)
+        if arbiter is not None or isinstance((yield Aside(look)), Found):
             msg = f"{name.path} is guarded: to mark it as modified, {kind} wants it written again"
             raise io.UnsupportedOperation(msg)
         return False

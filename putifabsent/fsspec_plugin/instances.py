@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _known: weakref.WeakSet[Forgets] = weakref.WeakSet()
 # Those of other processes, by all their options but for whom they work.
 _alike: weakref.WeakValueDictionary[str, GuardedFileSystem] = weakref.WeakValueDictionary()
+# fsspec keeps what it has made; of those it keeps these, by their tokens there, the oldest first.
+_kept: OrderedDict[str, type[GuardedFileSystem]] = OrderedDict()
+MOST_KEPT = 1024
 
 
 def made_again(
@@ -37,19 +41,31 @@ def made_again(
 ) -> GuardedFileSystem:
     """Make a filesystem that was pickled: in another process, it works for the one that pickled it.
 
-    A process that lives long may work for very many. Those whose options are the same share their clients.
+    A process that lives long may work for very many. Those whose options are the same share their clients,
+    and those that have not come for the longest time are forgotten.
     """
     if session == this_session():
         return make(cls, args, options)
     own: dict[str, Any] = {"writer": writer, "writer_session": session}
-    if not options.keys().isdisjoint(("fs", "asynchronous")):  # their clients are another's, or of one loop
-        return make(cls, args, options | own)
-    others = {key: value for key, value in options.items() if key not in own}
-    key = tokenize(cls, *args, **apply_config(cls, others))
-    with borrowing(_alike.get(key)):
+    key = None
+    if options.keys().isdisjoint(("fs", "asynchronous")):  # else their clients are another's, or of one loop
+        others = {each: value for each, value in options.items() if each not in own}
+        key = tokenize(cls, *args, **apply_config(cls, others))
+    with borrowing(None if key is None else _alike.get(key)):
         made = make(cls, args, options | own)
-    _alike.setdefault(key, made)
+    if key is not None:
+        _alike.setdefault(key, made)
+    _keep(made)
     return made
+
+
+def _keep(made: GuardedFileSystem) -> None:
+    token = str(made._fs_token_)
+    _kept.pop(token, None)
+    _kept[token] = type(made)
+    if len(_kept) > MOST_KEPT:
+        oldest, cls = _kept.popitem(last=False)
+        cls._cache.pop(oldest, None)
 
 
 def class_to_wrap(

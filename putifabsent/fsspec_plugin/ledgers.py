@@ -143,8 +143,8 @@ class Ledgers:
         def work() -> None:
             try:
                 creation = self._mount.looker(ledger.name)
-                self._mount.run(prune(mine, creation), beside=True)
-                self._mount.run(forget_over(mine, creation, self._mount.policy), beside=True)
+                self._mount.run(prune(mine, creation))
+                self._mount.run(forget_over(mine, creation, self._mount.policy))
             except Exception as error:  # noqa: BLE001 - it is tried again after the next checkpoint
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned
                 if is_news:

@@ -163,8 +163,8 @@ class Mount:
         return self._store
 
     @property
-    def _store_beside(self) -> Store:
-        """The store, or its like: an asynchronous client answers in its caller's loop alone."""
+    def blocking_store(self) -> Store:
+        """The store, or its like for who waits: an asynchronous client answers in its caller's loop alone."""
         if not getattr(self.fs, "asynchronous", False):
             return self.store
         with self._making:
@@ -325,14 +325,9 @@ class Mount:
         name: Name | None = None,
         deadline: float | None = None,
         creates: bool = False,
-        *,
-        beside: bool = False,
     ) -> Any:
-        """Run a protocol on the store, until the deadline; the parameters are :class:`Decide`'s.
-
-        A thread of the mount's own works ``beside`` its callers, who may wait in their loop meanwhile.
-        """
-        store = self._store_beside if beside else self.store
+        """Run a protocol on the store, until the deadline; the parameters are :class:`Decide`'s."""
+        store = self.blocking_store
         requests: list[Request] = []
         deadline = self.options.deadline if deadline is None else deadline
         began = perf_counter()

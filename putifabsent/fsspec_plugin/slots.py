@@ -487,7 +487,7 @@ class Slot:
             # Who holds it is the first: a new place, should it have lost its own, is before all others.
             beat = self._slots.wait(asker, self._wants, [], creation)
             try:
-                self._guard.mount.run(beat, deadline=LIFELESS, beside=True)
+                self._guard.mount.run(beat, deadline=LIFELESS)
             except Exception as error:  # noqa: BLE001 - the next one may be given
                 _log.warning("the slot in %s gave no sign of life: %s", self.table, error)
 

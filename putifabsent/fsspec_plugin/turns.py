@@ -210,7 +210,7 @@ class Turn:
         beat = partial(turns.beat, turn=turn, creation=creation, clock=time.monotonic)
         try:
             ledgers, mount = self._guard.ledgers, self._guard.mount
-            if not mount.run(ledgers.using(taken.name, beat), deadline=self._lease, beside=True):
+            if not mount.run(ledgers.using(taken.name, beat), deadline=self._lease):
                 taken.over.set()  # it was broken, or is given back at this moment
         except Exception as error:  # noqa: BLE001 - the next one may be given
             _log.warning("turn %s of %s gave no sign of life: %s", turn.number, self.table, error)

@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
 from putifabsent.backends import body, streaming_upload
+from putifabsent.fsspec_plugin.files import IN_MEMORY
 from putifabsent.fsspec_plugin.many import together
 from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
 from tests.stub import Fault, FaultStub, Op
@@ -123,17 +124,36 @@ async def test_every_plain_way_overwrites_a_name_that_nobody_guards(mounted: Asy
     assert ground.is_there(ground.name("source")) is (way in ("_cp_file", "_copy"))
 
 
-@pytest.mark.parametrize("way", ["_pipe_file", "_put_file"])
-async def test_a_client_that_nobody_awaits_at_the_end_of_a_transaction_is_deferred_nothing(
-    mounts: dict[str, Any], s3: Ground, tmp_path: Path, way: str
+@pytest.mark.parametrize("way", [way for way in WAYS if "_p" in way and "create" not in way])
+async def test_what_a_transaction_defers_is_created_at_its_end(mounted: Async, way: str) -> None:
+    """Also by a client that answers those alone who await it."""
+    fs, ground = mounted.fs, mounted.ground
+    with fs.transaction:
+        await WAYS[way](mounted, ground.log())
+        assert not ground.is_there(ground.log())
+    assert ground.read(ground.log()) == BODY
+    with pytest.raises(NameTaken), fs.transaction:
+        await WAYS[way](mounted, ground.log())
+
+
+async def test_what_a_transaction_defers_is_created_in_several_parts_at_its_end(
+    mounts: dict[str, Any], s3: Ground, tmp_path: Path
 ) -> None:
-    """What was created before keeps the client known: its end alone would fail."""
-    mounted = Async(s3, mounts["s3"], tmp_path)
-    await mounted.fs._pipe_file(s3.log(), BODY)
-    with mounted.fs.transaction, pytest.raises(io.UnsupportedOperation, match="nobody awaits its client"):
-        await WAYS[way](mounted, s3.log(1))
-    await WAYS[way](mounted, s3.log(1))
-    assert s3.read(s3.log(1)) == BODY
+    (tmp_path / "large").write_bytes(BODY * IN_MEMORY)
+    with mounts["s3"].transaction:
+        await mounts["s3"]._put_file(str(tmp_path / "large"), s3.log())
+    assert s3.around.size(s3.log()) == len(BODY) * IN_MEMORY
+
+
+async def test_a_client_that_has_met_no_bucket_marks_no_guarded_name(ground: Ground) -> None:
+    fs = ground.mount(asynchronous=True, skip_instance_cache=True)
+    ground.write(ground.log(), BODY)
+    if ground.kind == "local":
+        await fs._touch(ground.log(), truncate=False)
+    else:
+        with pytest.raises(io.UnsupportedOperation, match="to mark it"):
+            await fs._touch(ground.log(), truncate=False)
+    await closed(fs)
 
 
 async def test_touch_creates_an_empty_file(mounted: Async) -> None:

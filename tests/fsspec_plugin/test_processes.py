@@ -18,6 +18,7 @@ import pytest
 from fsspec.asyn import get_loop
 
 from putifabsent import NameTaken
+from putifabsent.fsspec_plugin import instances
 from putifabsent.fsspec_plugin.files import IN_MEMORY
 from tests.fsspec_plugin.children import (
     BODY,
@@ -91,6 +92,23 @@ def test_filesystems_of_many_processes_have_one_client(memory: Ground) -> None:
     holders = [found[0].mount.store.head(memory.log(number)).holder for number in range(3)]
     assert [holder.writer for holder in holders] == ["writer 0", "writer 1", "writer 2"]
     assert sent(3, deadline=7).mount.store is not found[0].mount.store
+
+
+def test_of_filesystems_of_other_processes_so_many_are_kept(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that come again stay, and share what they know."""
+    monkeypatch.setattr(instances, "MOST_KEPT", 3)
+    pickled = [
+        pickle.dumps(memory.mount(writer_session=f"kept {number}", skip_instance_cache=True))
+        for number in range(9)
+    ]
+    first = pickle.loads(pickled[0])
+    for each in pickled:
+        pickle.loads(each)
+        assert pickle.loads(pickled[0]) is first
+    kept = [fs for fs in type(first)._cache.values() if fs.writer_session.startswith("kept")]
+    assert [fs.writer_session for fs in kept] == ["kept 0", "kept 7", "kept 8"]
 
 
 def test_one_that_is_made_in_the_transaction_of_another_process_s_has_no_part_in_it(memory: Ground) -> None:

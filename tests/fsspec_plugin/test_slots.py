@@ -227,14 +227,15 @@ def test_a_sign_of_life_that_is_under_way_is_not_there_after_the_end(
     fs, table = memory.mount(), memory.name(TABLE)
     run, begun, ended = fs.mount.run, threading.Event(), threading.Event()
 
-    def slowly(*args: Any, beside: bool = False, **options: Any) -> Any:
-        if beside:
+    def slowly(*args: Any, **options: Any) -> Any:
+        is_a_sign = options.get("deadline") == slots.LIFELESS
+        if is_a_sign:
             begun.set()
             time.sleep(0.2)
         try:
-            return run(*args, beside=beside, **options)
+            return run(*args, **options)
         finally:
-            if beside:
+            if is_a_sign:
                 ended.set()
 
     monkeypatch.setattr(fs.mount, "run", slowly)
