@@ -155,6 +155,7 @@ class Hudi:
         by_name = partial(self._guard.by_name, name, body, creation)
         if rule is None:
             return by_name()
+        is_completed = step.state == "completed"
         creating = calls.create(
             ledger,
             rule,
@@ -163,7 +164,7 @@ class Hudi:
             body,
             creation,
             by_name,
-            turn=turns_held().get(self._guard.ledgers.place(name)),
+            turn=turns_held().get(self._guard.ledgers.place(name)) if is_completed else None,
             largest_publish=self._mount.store.largest_publish,
         )
         if frees is not None:
@@ -194,9 +195,9 @@ class Hudi:
         """
         try:
             return (yield from deciding)
-        except Fenced:
+        except (Fenced, NameTaken):
             with contextlib.suppress(OSError):  # the next one tries it again
-                for path in hudi_ledger.left_of_rollbacks(ledger, name):
+                for path in (yield from hudi_ledger.left_of_rollbacks(ledger, name)):
                     yield from self._withdrawn(self._mount.policy.classify(path))
             raise
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent import Fenced
+from putifabsent import Fenced, NameTaken
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of
 
 if TYPE_CHECKING:
@@ -182,6 +182,38 @@ def test_nor_does_a_rollback_of_which_nothing_was_removed_yet(
     with pytest.raises(Fenced):
         b.fs.pipe_file(b.completed(DEAD, action="rollback"), b"{}")
     assert b.timeline() == []
+
+
+@GROUNDS
+@pytest.mark.parametrize("left", ["inflight", "requested"])
+def test_nor_does_a_completed_one_whose_completed_name_the_restore_has_removed(
+    a: Writer, b: Writer, left: str
+) -> None:
+    a.begins(FAILED)
+    a.plans_rollback(DEAD, of=FAILED)
+    inflight = f"{a.root}/.hoodie/timeline/{DEAD}.rollback.inflight"
+    a.fs.pipe_file(inflight, b"")
+    for each in (a.slice_of, a.inflight, a.requested):
+        a.fs.rm_file(each(FAILED))
+    completed = a.completed(DEAD, action="rollback")
+    a.fs.pipe_file(completed, b"{}")
+    a.commits(ANOTHER)
+    with pytest.raises(Fenced):
+        b.fs.pipe_file(inflight, b"")
+    assert len([each for each in b.timeline() if DEAD in each]) == 3
+    for name in (completed, inflight)[: 1 + (left == "requested")]:
+        a.fs.rm_file(name)
+    for writer in (a, b):
+        with pytest.raises((Fenced, NameTaken)):
+            goes_on_with(writer, inflight)
+        assert [each for each in writer.timeline() if DEAD in each] == []
+
+
+def goes_on_with(writer: Writer, inflight: str) -> None:
+    """Go on with a rollback, as Hudi does."""
+    if not writer.fs.exists(inflight):
+        writer.fs.pipe_file(inflight, b"")
+    writer.fs.pipe_file(writer.completed(DEAD, "20260101120400000", action="rollback"), b"{}")
 
 
 @GROUNDS

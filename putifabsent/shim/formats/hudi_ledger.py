@@ -34,7 +34,7 @@ from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List, Protocol
+from putifabsent.shim.requests import Head, List, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,17 +204,25 @@ def rollbacks_of(ledger: Ledger, name: Name) -> list[str]:
     return [each for each in ledger.state.rollbacks_of(step.instant) if each not in wrong]
 
 
-def left_of_rollbacks(ledger: Ledger, name: Name) -> list[str]:
+def left_of_rollbacks(ledger: Ledger, name: Name) -> Protocol[list[str]]:
     """Return the pending names, which may be there still, of rollbacks that nobody may go on with.
 
-    Of one that is given up: who removes them, as a restore does in the end, may die before the last one. And
-    of wrong ones: who reads the timeline anew, and goes on with them, would undo what is completed.
+    Of one that is given up, or was completed and removed: who removes its names, as a restore does in the
+    end, may die before the last one. And of wrong ones: who reads the timeline anew, and goes on with them,
+    would undo what is completed.
     """
     step, folder = step_in(name), timeline_of(ledger, name)
     if step is None or folder is None:
         return []
-    over = [step.instant] if _is_given_up(ledger.state, step) else _wrong(ledger, step)
+    is_over = _is_given_up(ledger.state, step) or (yield from _was_removed(ledger, step))
+    over = [step.instant] if is_over else _wrong(ledger, step)
     return [f"{folder}/{each}.rollback.{state}" for each in over for state in ("inflight", "requested")]
+
+
+def _was_removed(ledger: Ledger, step: Step) -> Protocol[bool]:
+    """Whether the completed name of a rollback was removed, whatever it was called: its body goes first."""
+    made = ledger.state.completed(step.instant) if step.action == "rollback" else None
+    return made is not None and isinstance((yield from read(Head(ledger.path(made.body)))), Absent)
 
 
 def _wrong(ledger: Ledger, step: Step) -> list[str]:
