@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -229,3 +230,30 @@ def test_nobody_goes_on_with_a_rollback_that_has_taken_a_commit_for_a_failed_one
         assert [each for each in a.timeline() if DEAD in each] == []
     # A cleaner.
     a.fs.rm_file(b.slice_of(FAILED))
+
+
+@GROUNDS
+@pytest.mark.parametrize("left", ["inflight", "requested"])
+def test_nobody_goes_on_with_a_dead_session_s_rollback_of_a_commit(
+    ground: Ground, root: str, a: Writer, b: Writer, left: str
+) -> None:
+    name = a.commits(FAILED)
+    a.commits(ANOTHER)
+    inflight = f"{root}/.hoodie/timeline/{DEAD}.rollback.inflight"
+    b.plans_rollback(DEAD, of=FAILED)
+    if left == "inflight":
+        b.fs.pipe_file(inflight, b"")
+    other = Writer(ground.mount(writer_session="c"), root)
+    goes_on = partial(other.fs.rm_file, name) if left == "inflight" else partial(other.fs.touch, inflight)
+    with pytest.raises(Fenced, match="another session's rollback"):
+        goes_on()
+    assert [each for each in a.timeline() if DEAD in each] == []
+    assert a.fs.cat_file(name) == b"{}"
+    with pytest.raises(Fenced, match="no failed instant"):
+        b.fs.rm_file(a.slice_of(FAILED))  # a task that is late
+    rollback = "20260101120500000"
+    other.plans_rollback(rollback, of=FAILED)
+    other.fs.pipe_file(inflight.replace(DEAD, rollback), b"")
+    other.fs.rm_file(name)
+    other.fs.rm_file(a.slice_of(FAILED))
+    assert not a.fs.exists(name)
