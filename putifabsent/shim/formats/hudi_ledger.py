@@ -200,16 +200,22 @@ def is_being_rolled_back(state: State, instant: str) -> bool:
     return bool(state.rollbacks_of(instant))
 
 
-def rollbacks_of(ledger: Ledger, name: Name) -> list[str]:
-    """Return the rollbacks that are open of a name's instant, but for those that :func:`_wrong` returns.
-
-    None of a completed name's, which without them would go as if it were archived.
-    """
+def in_the_way(ledger: Ledger, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a pending instant, so that nobody can begin it anew."""
     step = step_in(name)
-    if step is None or step.state == "completed":
+    return list(ledger.state.rollbacks_of(step.instant)) if step is not None and is_pending(name) else []
+
+
+def strange_to(ledger: Ledger, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a slice's completed instant, if this session has no part in any.
+
+    One that has may remove it for a rollback, at any time: each of its tasks asks for itself.
+    """
+    step, state = step_in(name), ledger.state
+    if step is None or step.state not in _SLICES or state.completed(step.instant) is None:
         return []
-    wrong = _wrong(ledger, step)
-    return [each for each in ledger.state.rollbacks_of(step.instant) if each not in wrong]
+    is_mine = _rolls_back(state, step.instant, ledger.session)
+    return [] if is_mine else list(state.rollbacks_of(step.instant))
 
 
 def left_of_rollbacks(ledger: Ledger, name: Name) -> Protocol[list[str]]:
