@@ -155,6 +155,7 @@ class Hudi:
         by_name = partial(self._guard.by_name, name, body, creation)
         if rule is None:
             return by_name()
+        is_completed = step.state == "completed"
         creating = calls.create(
             ledger,
             rule,
@@ -163,7 +164,7 @@ class Hudi:
             body,
             creation,
             by_name,
-            turn=turns_held().get(self._guard.ledgers.place(name)),
+            turn=turns_held().get(self._guard.ledgers.place(name)) if is_completed else None,
             largest_publish=self._mount.store.largest_publish,
         )
         if frees is not None:
@@ -194,9 +195,9 @@ class Hudi:
         """
         try:
             return (yield from deciding)
-        except Fenced:
+        except (Fenced, NameTaken):
             with contextlib.suppress(OSError):  # the next one tries it again
-                for path in hudi_ledger.left_of_rollbacks(ledger, name):
+                for path in (yield from hudi_ledger.left_of_rollbacks(ledger, name)):
                     yield from self._withdrawn(self._mount.policy.classify(path))
             raise
 
@@ -208,7 +209,7 @@ class Hudi:
             return (yield from self._unless_left(ledger, name, deciding()))
         except Fenced:
             given_up = 0
-            for rollback in hudi_ledger.rollbacks_of(ledger, name):
+            for rollback in hudi_ledger.in_the_way(ledger, name):
                 given_up += yield from self._given_up(ledger, name, rollback)
             if not given_up:
                 raise
@@ -242,6 +243,20 @@ class Hudi:
         )
         yield from self._withdrawn(plan)
         return True
+
+    def _is_nobodys_to_keep(self, ledger: Ledger, name: Name) -> Protocol[bool]:
+        """Whether a slice may go that rollbacks take for a failed write's: they are others', and left by all.
+
+        They stay open, for tasks of theirs may be under way still.
+        """
+        rollbacks, timeline = hudi_ledger.strange_to(ledger, name), hudi_ledger.timeline_of(ledger, name)
+        for folder in (timeline, timeline and other_layout(timeline)):
+            for each in (f"{folder}/{rollback}.rollback" for rollback in rollbacks):
+                for path in (f"{each}.requested", f"{each}.inflight"):
+                    seen: Found | Absent = yield from read(Head(path))
+                    if isinstance(seen, Found) and (seen.holder.size or path.endswith("inflight")):
+                        return False
+        return bool(rollbacks)
 
     def _withdrawn(self, name: Name) -> Protocol[object]:
         arbiter = self._mount.arbiter
@@ -287,7 +302,12 @@ class Hudi:
             if rule is None or (hudi_ledger.is_pending(name) and (yield from _is_nothing(name))):
                 return False  # nobody's work ends
             deleting = partial(calls.delete, ledger, rule, name.path, creation, rather=rather)
-            return (yield from self._unless_given_up(ledger, name, deleting))
+            try:
+                return (yield from self._unless_given_up(ledger, name, deleting))
+            except Fenced:
+                if not (yield from self._is_nobodys_to_keep(ledger, name)):
+                    raise
+                return False
 
         yield from self.relying(table.name)
         removed: bool = yield Decide(self._guard.ledgers.using(table.name, ending), name)

@@ -364,8 +364,8 @@ MEANINGS: dict[Kind, Meaning] = {
         _NOTICE, _HUDI,
         "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it"
         " is, a restored table is neither what it was nor what it shall be",
-        "If nobody is at it, start it again: Hudi's next writer completes a rollback, a restore must be "
-        "called again",
+        "If nobody is at it, start it again: Hudi's next writer completes a rollback of what has failed; "
+        "another one, and a restore, must be called again",
     ),
 }  # fmt: skip
 """What each kind means."""

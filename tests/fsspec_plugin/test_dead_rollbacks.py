@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent import Fenced
+from putifabsent import Fenced, NameTaken
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ def test_a_completed_instant_is_cleaned_though_a_rollback_of_it_was_never_reques
 def test_who_was_paused_before_it_requested_its_rollback_does_not_go_on(
     ground: Ground, a: Writer, b: Writer
 ) -> None:
-    a.commits(FAILED)
+    a.begins(FAILED)
     with pytest.raises(Fenced, match="given up"):
-        plans(a, lambda: b.fs.rm_file(b.slice_of(FAILED)))
+        plans(a, lambda: b.fs.touch(b.inflight(FAILED)))
     assert [each for each in b.timeline() if DEAD in each] == []
     # Killed before it has seen that.
     ground.write(a.requested(DEAD, "rollback"), plan_of(FAILED))
@@ -86,7 +87,7 @@ def test_who_was_paused_before_it_requested_its_rollback_does_not_go_on(
 def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
     ground: Ground, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a.commits(FAILED)
+    a.begins(FAILED)
     by_name = b.fs.guard.by_name
 
     def late(*what: Any) -> Any:
@@ -96,16 +97,16 @@ def test_one_that_is_requested_at_the_last_moment_is_not_given_up(
     with pytest.raises(Killed):
         plans(a, dies)
     monkeypatch.setattr(b.fs.guard, "by_name", late)
-    with pytest.raises(Fenced, match="no failed instant"):
-        b.fs.rm_file(b.slice_of(FAILED))
-    assert b.fs.exists(b.slice_of(FAILED))
+    with pytest.raises(Fenced, match="being rolled back"):
+        b.fs.touch(b.inflight(FAILED))
+    assert b.timeline()[-1] == f"{DEAD}.rollback.requested"
 
 
 @GROUNDS
 def test_who_is_killed_while_it_gives_one_up_leaves_that_to_the_next(
     ground: Ground, root: str, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a.commits(FAILED)
+    a.begins(FAILED)
     with pytest.raises(Killed):
         plans(a, dies)
     by_name = b.fs.guard.by_name
@@ -116,9 +117,9 @@ def test_who_is_killed_while_it_gives_one_up_leaves_that_to_the_next(
 
     monkeypatch.setattr(b.fs.guard, "by_name", killed)
     with pytest.raises(Killed):
-        b.fs.rm_file(b.slice_of(FAILED))
+        b.fs.touch(b.inflight(FAILED))
     other = Writer(ground.mount(writer_session="c"), root)
-    other.fs.rm_file(b.slice_of(FAILED))
+    other.fs.touch(b.inflight(FAILED))
     assert [each for each in other.timeline() if DEAD in each] == []
 
 
@@ -126,7 +127,7 @@ def test_who_is_killed_while_it_gives_one_up_leaves_that_to_the_next(
 def test_two_that_were_never_requested_are_given_up_by_two_at_once(
     ground: Ground, root: str, a: Writer, b: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a.commits(FAILED)
+    a.begins(FAILED)
     for dead in (DEAD, ANOTHER):
         with pytest.raises(Killed):
             plans(a, dies, dead)
@@ -135,12 +136,12 @@ def test_two_that_were_never_requested_are_given_up_by_two_at_once(
 
     def slow(*what: Any) -> Any:
         monkeypatch.setattr(b.fs.guard, "by_name", by_name)
-        other.fs.rm_file(b.slice_of(FAILED))
+        other.fs.touch(b.inflight(FAILED))
         return by_name(*what)
 
     monkeypatch.setattr(b.fs.guard, "by_name", slow)
-    with pytest.raises(FileNotFoundError):
-        b.fs.rm_file(b.slice_of(FAILED))
+    b.fs.touch(b.inflight(FAILED))
+    assert [each for each in b.timeline() if FAILED not in each] == []
 
 
 def restores(writer: Writer) -> str:
@@ -185,6 +186,38 @@ def test_nor_does_a_rollback_of_which_nothing_was_removed_yet(
 
 
 @GROUNDS
+@pytest.mark.parametrize("left", ["inflight", "requested"])
+def test_nor_does_a_completed_one_whose_completed_name_the_restore_has_removed(
+    a: Writer, b: Writer, left: str
+) -> None:
+    a.begins(FAILED)
+    a.plans_rollback(DEAD, of=FAILED)
+    inflight = f"{a.root}/.hoodie/timeline/{DEAD}.rollback.inflight"
+    a.fs.pipe_file(inflight, b"")
+    for each in (a.slice_of, a.inflight, a.requested):
+        a.fs.rm_file(each(FAILED))
+    completed = a.completed(DEAD, action="rollback")
+    a.fs.pipe_file(completed, b"{}")
+    a.commits(ANOTHER)
+    with pytest.raises(Fenced):
+        b.fs.pipe_file(inflight, b"")
+    assert len([each for each in b.timeline() if DEAD in each]) == 3
+    for name in (completed, inflight)[: 1 + (left == "requested")]:
+        a.fs.rm_file(name)
+    for writer in (a, b):
+        with pytest.raises((Fenced, NameTaken)):
+            goes_on_with(writer, inflight)
+        assert [each for each in writer.timeline() if DEAD in each] == []
+
+
+def goes_on_with(writer: Writer, inflight: str) -> None:
+    """Go on with a rollback, as Hudi does."""
+    if not writer.fs.exists(inflight):
+        writer.fs.pipe_file(inflight, b"")
+    writer.fs.pipe_file(writer.completed(DEAD, "20260101120400000", action="rollback"), b"{}")
+
+
+@GROUNDS
 def test_nobody_goes_on_with_a_rollback_that_has_taken_a_commit_for_a_failed_one(
     ground: Ground, root: str, a: Writer, b: Writer
 ) -> None:
@@ -195,5 +228,50 @@ def test_nobody_goes_on_with_a_rollback_that_has_taken_a_commit_for_a_failed_one
         with pytest.raises(Fenced, match="no failed instant"):
             task.fs.rm_file(b.slice_of(FAILED))
         assert [each for each in a.timeline() if DEAD in each] == []
-    # A cleaner.
+    # A cleaner; and a task of the rollback's that is late.
     a.fs.rm_file(b.slice_of(FAILED))
+    ground.write(b.slice_of(FAILED, "2-0-2"), b"another slice")
+    with pytest.raises(Fenced, match="no failed instant"):
+        b.fs.rm_file(b.slice_of(FAILED, "2-0-2"))
+
+
+@GROUNDS
+def test_two_rollbacks_that_have_taken_a_commit_for_a_failed_one_remove_nothing_of_it(
+    ground: Ground, root: str, a: Writer, b: Writer
+) -> None:
+    a.commits(FAILED)
+    c = Writer(ground.mount(writer_session="c"), root)
+    for each, rollback in ((b, DEAD), (c, ANOTHER)):
+        each.plans_rollback(rollback, of=FAILED)
+        each.fs.touch(f"{root}/.hoodie/timeline/{rollback}.rollback.inflight")
+    for each in (b, c, b, c):
+        with pytest.raises(Fenced, match="no failed instant"):
+            each.fs.rm_file(a.slice_of(FAILED))
+    assert a.fs.cat_file(a.slice_of(FAILED)) == FAILED.encode()
+
+
+@GROUNDS
+@pytest.mark.parametrize("left", ["inflight", "requested"])
+def test_nobody_goes_on_with_a_dead_session_s_rollback_of_a_commit(
+    ground: Ground, root: str, a: Writer, b: Writer, left: str
+) -> None:
+    name = a.commits(FAILED)
+    a.commits(ANOTHER)
+    inflight = f"{root}/.hoodie/timeline/{DEAD}.rollback.inflight"
+    b.plans_rollback(DEAD, of=FAILED)
+    if left == "inflight":
+        b.fs.pipe_file(inflight, b"")
+    other = Writer(ground.mount(writer_session="c"), root)
+    goes_on = partial(other.fs.rm_file, name) if left == "inflight" else partial(other.fs.touch, inflight)
+    with pytest.raises(Fenced, match="another session's rollback"):
+        goes_on()
+    assert [each for each in a.timeline() if DEAD in each] == []
+    assert a.fs.cat_file(name) == b"{}"
+    with pytest.raises(Fenced, match="no failed instant"):
+        b.fs.rm_file(a.slice_of(FAILED))  # a task that is late
+    rollback = "20260101120500000"
+    other.plans_rollback(rollback, of=FAILED)
+    other.fs.pipe_file(inflight.replace(DEAD, rollback), b"")
+    other.fs.rm_file(name)
+    other.fs.rm_file(a.slice_of(FAILED))
+    assert not a.fs.exists(name)

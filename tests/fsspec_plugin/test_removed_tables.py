@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import ConfigError, Fenced, NameTaken
 from putifabsent.fsspec_plugin import ledgers
+from putifabsent.fsspec_plugin.remote import Remote
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
@@ -58,6 +60,20 @@ def test_who_has_removed_a_table_completes_nothing_in_the_next_one_that_it_had_b
         a.completes(SECOND)
     assert [each for each in b.timeline() if SECOND in each] == []
     a.commits(SECOND)
+
+
+@pytest.mark.parametrize("ground", [NATIVE[0], "memory-redis"], indirect=True)
+def test_nor_does_a_service_that_was_started_again_in_a_turn_of_the_table_before(
+    ground: Ground, root: str, b: Writer
+) -> None:
+    old, new = (Writer(ground.mount(writer_session="a", skip_instance_cache=True), root) for _ in range(2))
+    old.begins(FIRST)
+    turn = str(Remote(old.fs).take_turn(root, str(uuid.uuid4()), thread="main", lease=600.0).turn)
+    b.fs.rm(root, recursive=True)
+    table_in(ground)
+    with Remote(new.fs).in_turn(new.completed(FIRST), turn), pytest.raises(Fenced, match="was removed since"):
+        new.completes(FIRST)
+    assert b.timeline() == []
 
 
 def test_a_folder_that_is_found_to_be_gone_leaves_nothing_to_the_next_table_either(local: Ground) -> None:

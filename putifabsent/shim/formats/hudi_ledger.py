@@ -17,7 +17,7 @@ The names of the history's files, and of the metadata table, go by the instants 
 A rollback may have taken what was completed meanwhile for pending, and be left by all: it is open still when
 the instant is archived. Then nothing is undone, or whoever goes on with that rollback could remove the data.
 Archival removes the pending names of an instant before its completed one; a rollback makes those anew that
-are not there.
+are not there. For the same reason nobody goes on with another session's rollback of what is completed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
 from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List, Protocol
+from putifabsent.shim.requests import Head, List, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,7 @@ NEWEST = 9
 _FIRST_WITH_LOGS_OF_THEIR_OWN = 8
 _PROPERTIES = "hoodie.properties"
 _SLICES = ("base", "log")
+_NOT_GONE_ON_WITH = "nobody goes on with another session's rollback of that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ def _create_inflight(state: State, step: Step, asker: Asker) -> Todo:
     if held is not None and asker.session in held.before:
         # It begins anew: nothing that it had written before the rollback does it go on with.
         return Append(Free(step.instant, asker.session, f"{asker.token}-free"))
+    if held is not None and held.frees is not None and state.completed(held.frees) is not None:
+        raise asker.fenced(f"{held.frees} is completed, and {_NOT_GONE_ON_WITH}: request another")
     if held is not None:
         return Append(Take(step.instant, asker.session, f"{asker.token}-take"))
     if state.completed(step.instant) is not None:
@@ -142,6 +145,8 @@ def _delete_completed(state: State, step: Step, asker: Asker) -> Todo:
     if made is None:
         return Remove(step.instant, None) if state.is_over(step.instant) else ByName()
     is_rolled_back = not asker.archives and is_being_rolled_back(state, step.instant)
+    if is_rolled_back and not (made.undone or _rolls_back(state, step.instant, asker.session)):
+        raise asker.fenced(f"{step.instant} is completed, and {_NOT_GONE_ON_WITH}: request another")
     if made == state.unpublished and made.name != asker.relative and not is_rolled_back:
         return ByName()  # it may be no name of it, and its own may still be to come
     if not made.undone and (made == state.unpublished or is_rolled_back):
@@ -197,26 +202,43 @@ def is_being_rolled_back(state: State, instant: str) -> bool:
     return bool(state.rollbacks_of(instant))
 
 
-def rollbacks_of(ledger: Ledger, name: Name) -> list[str]:
-    """Return the rollbacks that are open of a name's instant, but for those that :func:`_wrong` returns."""
+def in_the_way(ledger: Ledger, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a pending instant, so that nobody can begin it anew."""
     step = step_in(name)
-    if step is None:
+    return list(ledger.state.rollbacks_of(step.instant)) if step is not None and is_pending(name) else []
+
+
+def strange_to(ledger: Ledger, name: Name) -> list[str]:
+    """Return the rollbacks that are open of a slice's completed instant, if this session has no part in any.
+
+    One that has may remove it for a rollback, at any time: each of its tasks asks for itself.
+    """
+    step, state = step_in(name), ledger.state
+    if step is None or step.state not in _SLICES or state.completed(step.instant) is None:
         return []
-    wrong = _wrong(ledger, step)
-    return [each for each in ledger.state.rollbacks_of(step.instant) if each not in wrong]
+    is_mine = _rolls_back(state, step.instant, ledger.session)
+    return [] if is_mine else list(state.rollbacks_of(step.instant))
 
 
-def left_of_rollbacks(ledger: Ledger, name: Name) -> list[str]:
+def left_of_rollbacks(ledger: Ledger, name: Name) -> Protocol[list[str]]:
     """Return the pending names, which may be there still, of rollbacks that nobody may go on with.
 
-    Of one that is given up: who removes them, as a restore does in the end, may die before the last one. And
-    of wrong ones: who reads the timeline anew, and goes on with them, would undo what is completed.
+    Of one that is given up, or was completed and removed: who removes its names, as a restore does in the
+    end, may die before the last one. And of wrong ones: who reads the timeline anew, and goes on with them,
+    would undo what is completed.
     """
     step, folder = step_in(name), timeline_of(ledger, name)
     if step is None or folder is None:
         return []
-    over = [step.instant] if _is_given_up(ledger.state, step) else _wrong(ledger, step)
+    is_over = _is_given_up(ledger.state, step) or (yield from _was_removed(ledger, step))
+    over = [step.instant] if is_over else _wrong(ledger, step) or _others(ledger, step, name)
     return [f"{folder}/{each}.rollback.{state}" for each in over for state in ("inflight", "requested")]
+
+
+def _was_removed(ledger: Ledger, step: Step) -> Protocol[bool]:
+    """Whether the completed name of a rollback was removed, whatever it was called: its body goes first."""
+    made = ledger.state.completed(step.instant) if step.action == "rollback" else None
+    return made is not None and isinstance((yield from read(Head(ledger.path(made.body)))), Absent)
 
 
 def _wrong(ledger: Ledger, step: Step) -> list[str]:
@@ -228,6 +250,23 @@ def _wrong(ledger: Ledger, step: Step) -> list[str]:
         return []
     rollbacks = ledger.state.rollbacks_of(step.instant)
     return [each for each, opened in rollbacks.items() if ledger.session in opened.had]
+
+
+def _others(ledger: Ledger, step: Step, name: Name) -> list[str]:
+    """Return rollbacks of what is completed with which this session has wanted to go on, and can't."""
+    state = ledger.state
+    opened = state.open.get(step.instant)
+    if opened is not None and opened.frees is not None and opened.session != ledger.session:
+        return [] if state.completed(opened.frees) is None else [step.instant]
+    made = state.completed(step.instant)
+    if made is None or ledger.path(made.name) != name.path:
+        return []
+    is_mine = _rolls_back(state, step.instant, ledger.session)
+    return [] if is_mine else list(state.rollbacks_of(step.instant))
+
+
+def _rolls_back(state: State, instant: str, session: str) -> bool:
+    return any(session in each.had for each in state.rollbacks_of(instant).values())
 
 
 def _is_given_up(state: State, step: Step) -> bool:

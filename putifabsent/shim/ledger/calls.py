@@ -119,7 +119,8 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
 ) -> Protocol[Created]:
     """Create a name of an instant, after its format's rule for this call.
 
-    ``by_name`` creates it by its name alone, or puts it, where that is all that is wanted. ``NameTaken``:
+    ``by_name`` creates it by its name alone, or puts it, where that is all that is wanted. ``turn`` is the
+    one in which it is completed; None: it is in none, or is no completed name. ``NameTaken``:
     another creation holds the name, or the instant. All else as for
     :func:`~putifabsent.shim.ledger.completion.complete`.
     """
@@ -129,6 +130,9 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
             ledger, path, instant, body, creation, turn=turn, largest_publish=largest_publish
         )
         return (yield from _showing(ledger, creation, committing))
+    if turn is not None and turn.life != ledger.state.life:
+        # Who was started again since knows of nothing that was begun before.
+        raise Fenced(errno.EPERM, f"the table was removed since turn {turn.number} was taken", path)
     try:
         return (yield from by_name())
     except OutcomeUnknown:
