@@ -89,7 +89,7 @@ class Sender:
         self.fs = S3FileSystem(**{**options, "config_kwargs": config, "skip_instance_cache": True})
         # What closes each client that was made on a loop of the caller's: s3fs closes those of its own loop.
         self._closing: dict[Any, AsyncGenerator[None, None]] = {}
-        self._is_nobody = False
+        self._has_no_credentials = False
 
     def endpoint(self) -> str:
         """Return the address that requests go to, whoever has set it. No network."""
@@ -111,7 +111,7 @@ class Sender:
 
     async def client(self, bucket: str | None = None) -> Any:
         """Return the client for a bucket, which is closed when its loop ends, or nobody has this any more."""
-        await self.fs.set_session(refresh=self._is_nobody)
+        await self.fs.set_session(refresh=self._has_no_credentials)
         if not self._is_a_callers:
             parsers = self.fs.session.get_component("response_parser_factory")
             parsers.set_parser_defaults(timestamp_parser=time_of)
@@ -123,7 +123,7 @@ class Sender:
         if not self._is_a_callers:
             is_signing = client.meta.config.signature_version is not UNSIGNED
             # Made where none were to be had, it stays without: whoever gives a machine's may have been down.
-            self._is_nobody = is_signing and client._request_signer._credentials is None
+            self._has_no_credentials = is_signing and client._request_signer._credentials is None
         return client
 
     async def call(self, method: str, without: Container[str] = (), **parameters: Any) -> dict[str, Any]:
