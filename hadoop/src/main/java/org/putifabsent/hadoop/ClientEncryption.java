@@ -53,7 +53,7 @@ final class ClientEncryption {
     return found;
   }
 
-  private static boolean isS3A(Class<?> kind) {
+  static boolean isS3A(Class<?> kind) {
     return kind != null && (kind.getName().equals(S3A) || isS3A(kind.getSuperclass()));
   }
 }

@@ -250,6 +250,9 @@ final class Guard {
   }
 
   boolean deleted(Path path, boolean recursive, Call plainly) throws IOException {
+    if (isKept(path)) {
+      return plainly.done();
+    }
     try {
       if ((recursive || isAsked(path)) && service.delete(name(path), recursive)) {
         forgetChecksum(path);
@@ -262,6 +265,11 @@ final class Guard {
       }
       throw refusal.asHadoopSays();
     }
+  }
+
+  /** Whether it is a bucket's root, of which S3A deletes nothing: so nothing in it may end here, either. */
+  private boolean isKept(Path path) {
+    return ClientEncryption.isS3A(wrapped.getClass()) && guarded.makeQualified(path).isRoot();
   }
 
   /** Removes the checksums of a file that is not there: whatever is created under its name has none. */

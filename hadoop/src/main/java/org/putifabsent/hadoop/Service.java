@@ -9,13 +9,11 @@ import java.io.InterruptedIOException;
 import java.net.ConnectException;
 import java.net.URI;
 import java.net.URLEncoder;
-import java.net.http.HttpClient;
 import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublisher;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
-import java.net.http.HttpResponse.BodyHandlers;
 import java.net.http.HttpTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.security.cert.CertificateException;
@@ -30,11 +28,9 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 
@@ -47,32 +43,15 @@ import java.util.regex.Pattern;
  */
 final class Service {
 
-  /** What sends. One that failed is not used again: the network may have forgotten its connections, or it is dead. */
-  private static final AtomicReference<Sender> HTTP = new AtomicReference<>(new Sender());
   private static final Map<Settings, Service> SHARED = new ConcurrentHashMap<>();
   private static final int ADMITTED = 256;
   private static final long LONGEST_PAUSE_MILLIS = 2000;
-
-  /** Networks forget a connection that was idle for four minutes or longer, and say so to nobody. */
-  private static final Duration LONGEST_USE = Duration.ofMinutes(3);
 
   /** So long the answer to which names need be asked about is good: a service may be started anew, with other mounts. */
   private static final long LONGEST_KNOWN_NANOS = TimeUnit.MINUTES.toNanos(1);
 
   /** What may be sent again is not waited for until the deadline, but for this part of it. */
   private static final int TRIES = 4;
-
-  /** A client, and how long it has been in use. */
-  private static final class Sender {
-    final HttpClient client =
-        HttpClient.newBuilder()
-            .version(HttpClient.Version.HTTP_1_1)
-            .connectTimeout(Duration.ofSeconds(5))
-            .proxy(HttpClient.Builder.NO_PROXY)
-            .build();
-
-    final Elapsed inUse = new Elapsed();
-  }
 
   /** A request, but for which service it goes to. */
   private interface Request {
@@ -278,10 +257,11 @@ final class Service {
   /** Gives a sign of life for a turn; whether it is still held is said later. */
   CompletableFuture<Boolean> beat(Name table, String turn) {
     int number = current.get();
-    HttpClient client = client(System.nanoTime(), System.currentTimeMillis());
-    return sending(client, request("turns/beat", said(table, turn)).to(address(number)))
+    HttpRequest request = request("turns/beat", said(table, turn)).to(address(number));
+    Sender sender = Sender.to(request.uri(), System.nanoTime(), System.currentTimeMillis());
+    return sender.sending(request)
         .orTimeout(settings.lease.dividedBy(TRIES).toMillis(), TimeUnit.MILLISECONDS)
-        .whenComplete((response, error) -> forget(client, error))
+        .whenComplete((response, error) -> sender.hears(request.uri(), error))
         .thenApply(
             response -> {
               try {
@@ -412,15 +392,20 @@ final class Service {
   /** Sends a request, and waits so long for all of the answer: the client's own time-out ends with its first bytes. */
   private static HttpResponse<String> sent(HttpRequest request, Duration patience)
       throws IOException, InterruptedException {
-    HttpClient client = client(System.nanoTime(), System.currentTimeMillis());
-    CompletableFuture<HttpResponse<String>> answer = sending(client, request);
+    Sender sender = Sender.to(request.uri(), System.nanoTime(), System.currentTimeMillis());
+    CompletableFuture<HttpResponse<String>> answer = sender.sending(request);
     try {
-      return answer.get(patience.toMillis(), TimeUnit.MILLISECONDS);
+      HttpResponse<String> response = answer.get(patience.toMillis(), TimeUnit.MILLISECONDS);
+      sender.hears(request.uri(), null);
+      return response;
     } catch (TimeoutException late) {
-      forget(client, late);
+      sender.hears(request.uri(), late);
       throw (IOException) new HttpTimeoutException("no answer in " + patience.toMillis() + " ms").initCause(late);
+    } catch (InterruptedException interrupted) {
+      sender.hears(request.uri(), interrupted);
+      throw interrupted;
     } catch (ExecutionException failed) {
-      forget(client, failed.getCause());
+      sender.hears(request.uri(), failed.getCause());
       if (failed.getCause() instanceof IOException) {
         throw (IOException) failed.getCause();
       }
@@ -428,32 +413,6 @@ final class Service {
     } finally {
       answer.cancel(true);
     }
-  }
-
-  private static CompletableFuture<HttpResponse<String>> sending(HttpClient client, HttpRequest request) {
-    try {
-      return client.sendAsync(request, BodyHandlers.ofString());
-    } catch (RejectedExecutionException dead) {
-      return CompletableFuture.failedFuture(new IOException("the client is dead", dead));
-    }
-  }
-
-  private static void forget(HttpClient client, Throwable error) {
-    Throwable cause = error instanceof CompletionException ? error.getCause() : error;
-    // Where nobody listens, nothing is wrong with the client.
-    Sender used = HTTP.get();
-    if (cause != null && !(cause instanceof ConnectException) && used.client == client) {
-      HTTP.compareAndSet(used, new Sender());
-    }
-  }
-
-  /** Returns what sends now: a creation is sent once, and must not go where nobody hears it any more. */
-  static HttpClient client(long nanos, long millis) {
-    Sender used = HTTP.get();
-    if (used.inUse.at(nanos, millis).compareTo(LONGEST_USE) > 0) {
-      HTTP.compareAndSet(used, new Sender());
-    }
-    return HTTP.get().client;
   }
 
   /** Whether the service's certificate is none that this process trusts, or another host's: nothing was sent. */

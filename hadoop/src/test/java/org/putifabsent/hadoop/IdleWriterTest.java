@@ -10,8 +10,10 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import java.io.File;
 import java.io.IOException;
+import java.net.URI;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
@@ -44,22 +46,37 @@ public class IdleWriterTest {
 
   @Test(timeout = 60_000)
   public void noCreationGoesOverAConnectionThatTheNetworkMayHaveForgotten() throws IOException {
-    arrives(() -> Service.client(System.nanoTime() + TimeUnit.HOURS.toNanos(1), System.currentTimeMillis()));
+    arrives(to -> Sender.to(to, System.nanoTime() + TimeUnit.HOURS.toNanos(1), System.currentTimeMillis()));
   }
 
   @Test(timeout = 60_000)
   public void noCreationGoesOverAConnectionFromBeforeTheMachineSlept() throws IOException {
-    arrives(() -> Service.client(System.nanoTime(), System.currentTimeMillis() + TimeUnit.HOURS.toMillis(1)));
+    arrives(to -> Sender.to(to, System.nanoTime(), System.currentTimeMillis() + TimeUnit.HOURS.toMillis(1)));
+  }
+
+  /** Each client has a thread until a collection of old objects, of which a busy process may have none for days. */
+  @Test
+  public void aClientWhoseConnectionsAreInUseIsUsedOn() throws IOException {
+    create(RawNamesTest.guarded(session(service.address)), path("_delta_log/00000000000000000000.json"), "mine");
+    Sender first = after(0);
+    assertThat(after(1)).as("with its one connection in use").isSameAs(first);
+    first.hears(URI.create(service.address), null);
+    assertThat(after(1)).as("with an idle one").isNotSameAs(first);
+  }
+
+  private Sender after(int hours) {
+    long nanos = System.nanoTime() + TimeUnit.HOURS.toNanos(hours);
+    return Sender.to(URI.create(service.address), nanos, System.currentTimeMillis());
   }
 
   /** A rename is often the first call after hours, and is sent once: nobody would know what became of it. */
-  private void arrives(Runnable hours) throws IOException {
+  private void arrives(Consumer<URI> hours) throws IOException {
     try (ForgetfulNetwork network = new ForgetfulNetwork(service.address)) {
       FileSystem fs = RawNamesTest.guarded(session(network.address));
       create(fs, path("_delta_log/00000000000000000000.json"), "mine");
       create(fs, path("temporary"), "next");
       network.forget();
-      hours.run();
+      hours.accept(URI.create(network.address));
       assertThat(fs.rename(path("temporary"), path("_delta_log/00000000000000000001.json"))).isTrue();
     }
   }
