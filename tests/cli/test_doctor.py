@@ -341,7 +341,9 @@ def test_a_session_of_all_applications_is_wrong(tmp_path: Path, monkeypatch: pyt
     defaults = tmp_path / "spark-defaults.conf"
     defaults.write_text("spark.hadoop.fs.putifabsent.writer  here\n")
     assert "Spark's session" not in {each.subject for each in examine()}
-    defaults.write_bytes(b"# caf\xe9\nspark.hadoop.fs.putifabsent.session  2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10\n")
+    defaults.write_bytes(
+        b"# caf\xe9\nspark.hadoop.fs.putifabsent.session  2f1e9a7c-5d0b-4c44-9a35-6d1f0c1c7a10\n"
+    )
     assert _of("Spark's session", examine()).verdict is WRONG
 
 
