@@ -53,10 +53,16 @@ class _Adapter(HTTPAdapter):
 
     def init_poolmanager(self, *sizes: Any, **options: Any) -> None:
         self._trusted = ssl.create_default_context()
+        self._trusted.load_verify_locations(requests.utils.DEFAULT_CA_BUNDLE_PATH)
         super().init_poolmanager(*sizes, **self._with(options))
 
     def proxy_manager_for(self, *proxy: Any, **options: Any) -> Any:
         return super().proxy_manager_for(*proxy, **self._with(options))
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        super().cert_verify(conn, url, verify, cert)
+        if verify is True:
+            conn.ca_certs = None  # which each connection would load into what all of them have
 
     def _with(self, options: dict[str, Any]) -> Any:
         return {"socket_options": _KEPT_ALIVE, "ssl_context": self._trusted, **options}
@@ -71,9 +77,10 @@ class _Adapter(HTTPAdapter):
 def session() -> requests.Session:
     """Return a session for any number of threads, without retries of its own."""
     made = requests.Session()
+    once = Retry(total=False, redirect=False, raise_on_status=False)
+    adapter = _Adapter(pool_maxsize=_CONNECTIONS, max_retries=once)
     for scheme in ("http://", "https://"):
-        once = Retry(total=False, redirect=False, raise_on_status=False)
-        made.mount(scheme, _Adapter(pool_maxsize=_CONNECTIONS, max_retries=once))
+        made.mount(scheme, adapter)
     return made
 
 

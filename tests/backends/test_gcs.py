@@ -224,13 +224,19 @@ def test_idle_connections_are_kept_alive(behind_a_proxy: bool) -> None:
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_whom_the_system_trusts_is_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["the system", "requests"])
+def test_whom_the_system_trusts_is_trusted_as_well(
+    by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """As by aiohttp, which gcsfs and adlfs use."""
     certificate, key = self_signed(tmp_path)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    if by == "requests":
+        monkeypatch.setattr("requests.utils.DEFAULT_CA_BUNDLE_PATH", str(certificate))
+    else:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with Scripted(Reply(200)) as server, session() as sending:
         server._server.socket = context.wrap_socket(server._server.socket, server_side=True)
         assert sending.get(server.url.replace("http:", "https:")).status_code == 200
