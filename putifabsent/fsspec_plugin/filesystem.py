@@ -447,6 +447,10 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         if name is not None:
             source = self._source(path1, name)
             return await mount.walk_async(guard.creating_from(source, name, kwargs, keep=False))
+        paths = mount.paths
+        if not paths.is_a_version(path1) and paths.full(path1) == paths.full(path2):
+            await self._info(path1)  # one that is not there is told
+            return None
         if mount.arbiter is not None or guard.salts is not None or guard.is_judged(self.explain(path1)):
             await self._cp_file(path1, path2)
             return await self._rm_file(path1)

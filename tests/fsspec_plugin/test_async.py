@@ -156,6 +156,17 @@ async def test_a_client_that_has_met_no_bucket_marks_no_guarded_name(ground: Gro
     await closed(fs)
 
 
+async def test_a_file_that_is_moved_to_itself_stays(ground: Ground) -> None:
+    fs = ground.mount(asynchronous=True, skip_instance_cache=True)
+    name = ground.name("data")
+    with pytest.raises(FileNotFoundError):
+        await fs._mv_file(name, ground.url(name))
+    ground.write(name, BODY)
+    await fs._mv_file(name, ground.url(name))
+    assert ground.read(name) == BODY
+    await closed(fs)
+
+
 async def test_touch_creates_an_empty_file(mounted: Async) -> None:
     ground = mounted.ground
     await mounted.fs._touch(ground.log())
