@@ -54,22 +54,31 @@ def resumed_twice(
         What their commits are to the proxies.
     held
         How many of them there are when copies run: those of all three, unless one waits for another's lock.
+        0: copies of Hudi 1.x wait for that lock before they run, until what is held has failed.
     settings
         Flink's, for each job.
     """
     stopped = writing(program, table, STOPPED, folder, **settings, execution__checkpointing__interval="1 h")
-    stopped.pour(range(AT_ONCE))
     cluster.wait_for_tasks(stopped.job)
+    if not held:
+        # A copy of 1.x takes the instant of a job's very first checkpoint for its own.
+        cluster.checkpoint(stopped.job)
+        cluster.wait_for_checkpoints(stopped.job, 1)
+    stopped.pour(range(AT_ONCE))
     cluster.wait_for_rows(stopped.job, AT_ONCE)
     with befalling(proxies, HELD, kind=kind) as wait:
         savepoint = cluster.stop(stopped.job)
-        if not proxies:
+        if proxies:
+            wait(1)
+        else:
             cluster.wait_for(stopped.job)
         # Between two checkpoints what is poured is read, also after those that have been missed.
         settings = {"execution__checkpointing__min_pause": "1 s", **settings, **cluster.resuming(savepoint)}
-        copies = [writing(program, table, who, folder, **settings) for who in COPIES]
+        at_once = COPIES if held else COPIES[:1]
+        copies = [writing(program, table, who, folder, **settings) for who in at_once]
         if proxies:
             wait(held)
+    copies += [writing(program, table, who, folder, **settings) for who in COPIES[len(at_once) :]]
     return [stopped, *copies]
 
 
