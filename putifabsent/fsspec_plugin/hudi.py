@@ -155,6 +155,8 @@ class Hudi:
         by_name = partial(self._guard.by_name, name, body, creation)
         if rule is None:
             return by_name()
+        if frees is not None:
+            by_name = partial(_planned, ledger, frees, creation, by_name)
         is_completed = step.state == "completed"
         creating = calls.create(
             ledger,
@@ -526,6 +528,15 @@ def _rule(
     own, token = ledger.session, creation.token
     asker = hudi_ledger.Asker(own, token, ledger.opened, name.path, relative, frees, archives=archives)
     return hudi_ledger.rule_for(asker, deletes=deletes, version=version)
+
+
+def _planned(
+    ledger: Ledger, frees: str, creation: Creation, by_name: Callable[[], Protocol[Created]]
+) -> Protocol[Created]:
+    """Request a rollback; who lists the store and finds it there finds its instant completed, if it is."""
+    if ledger.state.completed(frees) is not None:
+        yield from completion.settled(ledger, creation, ledger.state)
+    return (yield from by_name())
 
 
 def _is_nothing(name: Name) -> Protocol[bool]:

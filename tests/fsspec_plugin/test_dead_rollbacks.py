@@ -275,3 +275,13 @@ def test_nobody_goes_on_with_a_dead_session_s_rollback_of_a_commit(
     other.fs.rm_file(name)
     other.fs.rm_file(a.slice_of(FAILED))
     assert not a.fs.exists(name)
+
+
+@GROUNDS
+def test_who_finds_a_rollback_in_the_store_finds_the_commit_there_that_it_takes_for_a_failed_one(
+    ground: Ground, a: Writer, b: Writer
+) -> None:
+    name = a.commits(FAILED)
+    ground.around.rm_file(name)  # its writer was killed before it was published
+    b.plans_rollback(DEAD, of=FAILED)
+    assert ground.is_there(name)
