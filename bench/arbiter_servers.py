@@ -73,7 +73,7 @@ class Far:
             **options,
         )
         # No probe: it would be counted, and what the stub can do is known.
-        fs.mount.relied = {*NEEDED, *BESIDE}
+        fs.mount.relied[BUCKET] = {*NEEDED, *BESIDE}
         return fs
 
     def sent(self, act: Callable[[], object]) -> Counter[str]:
