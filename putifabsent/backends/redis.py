@@ -96,13 +96,13 @@ def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     if isinstance(error, _PASSES) or isinstance(error.__context__, ReadOnlyError):
         return TryAgain(error)
     if isinstance(error, ResponseError):
-        if _said(error).startswith(_PASSING_CODES):
+        if _message_of(error).startswith(_PASSING_CODES):
             return TryAgain(error)
         return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
     return Maybe(error)
 
 
-def _said(error: ResponseError) -> str:
+def _message_of(error: ResponseError) -> str:
     return _IN_A_SCRIPT.sub("", str(error), count=1)
 
 
@@ -223,7 +223,7 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
         connection.send_command(*command, check_health=False)
         return connection.read_response()
     except ResponseError as error:
-        if isinstance(error, ReadOnlyError) or _said(error).startswith(_READ_ONLY):
+        if isinstance(error, ReadOnlyError) or _message_of(error).startswith(_READ_ONLY):
             # Who was a primary keeps its connections: new ones find who has its address now.
             connection.disconnect()
             pool.disconnect(inuse_connections=False)

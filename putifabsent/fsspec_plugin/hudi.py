@@ -16,6 +16,7 @@ import contextlib
 import errno
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Got, Holder
@@ -252,13 +253,14 @@ class Hudi:
         They stay open, for tasks of theirs may be under way still.
         """
         rollbacks, timeline = hudi_ledger.strange_to(ledger, name), hudi_ledger.timeline_of(ledger, name)
-        for folder in (timeline, timeline and other_layout(timeline)):
-            for each in (f"{folder}/{rollback}.rollback" for rollback in rollbacks):
-                for path in (f"{each}.requested", f"{each}.inflight"):
-                    seen: Found | Absent = yield from read(Head(path))
-                    if isinstance(seen, Found) and (seen.holder.size or path.endswith("inflight")):
-                        return False
-        return bool(rollbacks)
+        if timeline is None or not rollbacks:
+            return False
+        folders, states = (timeline, other_layout(timeline)), ("requested", "inflight")
+        for folder, rollback, state in product(folders, rollbacks, states):
+            seen: Found | Absent = yield from read(Head(f"{folder}/{rollback}.rollback.{state}"))
+            if isinstance(seen, Found) and (seen.holder.size or state == "inflight"):
+                return False
+        return True
 
     def _withdrawn(self, name: Name) -> Protocol[object]:
         arbiter = self._mount.arbiter

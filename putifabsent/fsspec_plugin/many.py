@@ -156,10 +156,10 @@ def _calls_in_order(
     if alone and not lists:
         return (yield options)
     pairs = list(zip(one, other, strict=False)) if lists else []
-    heard = options.get("callback", DEFAULT_CALLBACK)
+    heard = options.get("callback")
     if not lists:
         with rehearsal() as pairs:
-            nothing = yield {**options, **({"callback": DEFAULT_CALLBACK} if "callback" in options else {})}
+            nothing = yield options if heard is None else {**options, "callback": DEFAULT_CALLBACK}
         if not pairs:
             return nothing
     ordered, series = ascending(pairs, lambda pair: pair[1], lambda name: _number_of(fs, name))
@@ -168,12 +168,13 @@ def _calls_in_order(
     if is_copy and options.get("on_error") is None:
         options["on_error"] = "ignore" if options.get("recursive") else "raise"
     expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
-    heard.set_size(len(pairs))
+    if heard is not None:
+        heard.set_size(len(pairs))
+        expanded["callback"] = _OfPart(heard)
     done: list[Any] = []
     for part in _in_parts(fs, ordered, series):
         some = {source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
-        part_heard = {"callback": _OfPart(heard)} if "callback" in options else {}
-        done += (yield {**expanded, **part_heard, **some}) or []
+        done += (yield {**expanded, **some}) or []
     return done or None
 
 

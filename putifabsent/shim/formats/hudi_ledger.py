@@ -216,8 +216,7 @@ def strange_to(ledger: Ledger, name: Name) -> list[str]:
     step, state = step_in(name), ledger.state
     if step is None or step.state not in _SLICES or state.completed(step.instant) is None:
         return []
-    is_mine = _rolls_back(state, step.instant, ledger.session)
-    return [] if is_mine else list(state.rollbacks_of(step.instant))
+    return _rollbacks_of_others(state, step.instant, ledger.session)
 
 
 def left_of_rollbacks(ledger: Ledger, name: Name) -> Protocol[list[str]]:
@@ -261,8 +260,12 @@ def _others(ledger: Ledger, step: Step, name: Name) -> list[str]:
     made = state.completed(step.instant)
     if made is None or ledger.path(made.name) != name.path:
         return []
-    is_mine = _rolls_back(state, step.instant, ledger.session)
-    return [] if is_mine else list(state.rollbacks_of(step.instant))
+    return _rollbacks_of_others(state, step.instant, ledger.session)
+
+
+def _rollbacks_of_others(state: State, instant: str, session: str) -> list[str]:
+    """Return an instant's open rollbacks, if the session has had none of them."""
+    return [] if _rolls_back(state, instant, session) else list(state.rollbacks_of(instant))
 
 
 def _rolls_back(state: State, instant: str, session: str) -> bool:

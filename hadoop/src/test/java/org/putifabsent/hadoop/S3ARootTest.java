@@ -17,7 +17,7 @@ public class S3ARootTest {
     S3AContract contract = new S3AContract(new Configuration(), true);
     contract.init();
     FileSystem fs = contract.getTestFileSystem();
-    Path table = fs.makeQualified(new Path("/root/table/.hoodie"));
+    Path table = fs.makeQualified(new Path("/db/table/.hoodie"));
     GuardedNames.write(fs.create(new Path(table, "hoodie.properties")), "hoodie.table.version=6\n");
     GuardedNames.write(fs.create(new Path(table, "20260101000000000.commit.requested")), "");
     Path ledger = new Path(table, ".putifabsent/ledger");
