@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
@@ -120,14 +120,14 @@ class Tower:
             return []
         mine, is_known = None, True
         if not begins.clusters:
-            mine, is_known = yield from self._expected(ledger, ledger.session)
+            mine, is_known = yield from self._expected(ledger, ledger.session, alive)
         if not is_known and self._waited(ledger, thread) > _BY_GUESS:
             return []
         found = []
         for instant, opened in sorted(alive.items()):
             if opened.session == ledger.session:
                 continue
-            theirs = yield from self._wanted(ledger, instant, opened)
+            theirs = yield from self._wanted(ledger, instant, opened, alive)
             if hudi_sets.meet(mine, theirs):
                 found.append(f"{instant} of session {opened.session}")
         if begins.clusters:
@@ -185,7 +185,9 @@ class Tower:
             and not any(each.session == opened.session and each.instant > instant for each in made)
         }
 
-    def _wanted(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[WriteSet]:
+    def _wanted(
+        self, ledger: Ledger, instant: str, opened: Opened, alive: Container[str]
+    ) -> Protocol[WriteSet]:
         """Return what an open instant writes, as far as it is known."""
         if opened.action == "clustering":
             inflight: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
@@ -195,7 +197,7 @@ class Tower:
             plan = yield from self._declaration(ledger, instant, opened, "requested")
             if opened.action not in _WRITE or (plan or {}).get("clusteringPlan"):
                 return hudi_sets.planned(plan or {})
-        habit, _ = yield from self._expected(ledger, opened.session)
+        habit, _ = yield from self._expected(ledger, opened.session, alive)
         content = yield from self._declaration(ledger, instant, opened, "inflight")
         if content:
             return hudi_sets.declared(content, habit)
@@ -225,16 +227,42 @@ class Tower:
             if key[0] == ledger.root and key[1] not in tokens:
                 self._declared.pop(key, None)
 
-    def _expected(self, ledger: Ledger, session: str) -> Protocol[tuple[WriteSet, bool]]:
-        """Return what a session is expected to write next, and whether its own commits tell."""
+    def _expected(
+        self, ledger: Ledger, session: str, alive: Container[str]
+    ) -> Protocol[tuple[WriteSet, bool]]:
+        """Return what a session is expected to write next, and whether what it has written or tried tells."""
         own = yield from self._last(ledger, session, hudi_sets.OWN)
-        last = own or (yield from self._last(ledger, None, hudi_sets.NEWCOMER))
-        return hudi_sets.expected(last), bool(own)
+        known = own or (yield from self._last(ledger, None, hudi_sets.NEWCOMER))
+        habit = hudi_sets.expected(list(known.values()))
+        tried = yield from self._tried(ledger, session, alive, habit)
+        if not tried:
+            return habit, bool(own)
+        last = sorted({**own, **tried}.items(), reverse=True)[: hudi_sets.OWN]
+        return hudi_sets.expected([wrote for _, wrote in last]), True
 
-    def _last(self, ledger: Ledger, session: str | None, most: int) -> Protocol[list[WriteSet]]:
-        """Return what the last commits of a session's writers have written, or of anybody's."""
+    def _tried(
+        self, ledger: Ledger, session: str, alive: Container[str], habit: WriteSet
+    ) -> Protocol[dict[str, WriteSet]]:
+        """Return what a session's last instants that came to nothing were going to write.
+
+        A writer that was refused is about to try it again; and its last commit may be archived by now.
+        """
+        open_ = [
+            (instant, opened)
+            for instant, opened in sorted(ledger.state.open.items(), reverse=True)
+            if opened.session == session and opened.action in _WRITE and instant not in alive
+        ]
+        found: dict[str, WriteSet] = {}
+        for instant, opened in open_[: hudi_sets.OWN]:
+            content = yield from self._declaration(ledger, instant, opened, "inflight")
+            if content and hudi_sets.is_a_writers(content):
+                found[instant] = hudi_sets.declared(content, habit)
+        return found
+
+    def _last(self, ledger: Ledger, session: str | None, most: int) -> Protocol[dict[str, WriteSet]]:
+        """Return what the last commits of a session's writers have written, or of anybody's, by instant."""
         made = sorted(ledger.state.completions.values(), key=lambda each: each.number, reverse=True)
-        found: list[WriteSet] = []
+        found: dict[str, WriteSet] = {}
         for each in made:
             if len(found) == most:
                 break
@@ -252,7 +280,7 @@ class Tower:
                     key, hudi_sets.written(content) if content and hudi_sets.is_a_writers(content) else {}
                 )
             if self._written[key] != {}:
-                found.append(self._written[key])
+                found[each.instant] = self._written[key]
         return found
 
 

@@ -26,6 +26,7 @@ from tests.fsspec_plugin.tower_drivers import (
     Driver,
     F,
     G,
+    another_replica,
     known,
     stats,
 )
@@ -113,6 +114,38 @@ def test_of_whom_nothing_is_known_the_tables_last_commits_tell(drivers: list[Dri
     assert c.asks().behind == "300 of session a"
 
 
+@ON_EACH
+def test_who_was_refused_is_expected_to_try_the_same_again(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    for instant in ("210", "220", "230", "240"):
+        b.commits(instant, (G,))
+    a.begins("300", (F,))
+    c.begins("350", (F, G))  # which nobody could know
+    c.gives_up("350")
+    assert c.asks().behind == "300 of session a"
+    another_replica(b, c)
+    assert c.asks().behind == "300 of session a"
+    assert b.asks().behind == "session c, which came before"
+    a.completes("300", (F,), upon="1")
+    c.begins("400", (F, G))
+    c.completes("400", (F, G), upon="1")
+
+
+def test_what_was_tried_tells_no_more_than_what_was_written_since(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.begins("250", (F, G))
+    c.gives_up("250")
+    a.begins("300", (F,))
+    assert c.asks().behind == "300 of session a"
+    a.completes("300", (F,), upon="1")
+    for instant in ("310", "320"):
+        c.commits(instant, (G,))
+    a.begins("400", (F,))
+    c.begins("410", (G,))
+
+
 def test_on_a_table_that_has_no_commit_one_goes_first(drivers: list[Driver]) -> None:
     a, b, _ = drivers
     a.begins("100", inserts=1)
@@ -157,7 +190,7 @@ def test_nor_for_who_has_given_up_or_was_rolled_back(drivers: list[Driver], grou
     a, b, c = drivers
     known(a, b, F, F)
     a.begins("300", (F,))
-    ground.around.rm(f"{a.root}/.hoodie/.heartbeat/300")  # as Hudi does, when it has failed
+    a.gives_up("300")
     b.begins("400", (F,))
     b.writer.plans_rollback("410", "400")
     c.begins("500", (F,))

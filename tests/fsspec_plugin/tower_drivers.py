@@ -71,6 +71,10 @@ class Driver:
     def completes(self, instant: str, groups: tuple[str, ...] = (), inserts: int = 0, upon: str = "") -> None:
         """Complete a commit."""
         self.writer.completes(instant, stats(groups, inserts, upon))
+        self.gives_up(instant)
+
+    def gives_up(self, instant: str) -> None:
+        """Leave a commit as Hudi does when it has met another."""
         self.ground.around.rm(f"{self.root}/.hoodie/.heartbeat/{instant}")
 
     def commits(self, instant: str, groups: tuple[str, ...]) -> None:
