@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Found
+from putifabsent.backends.base import Absent, Creation, Found
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.paths import refuse_pattern
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
     from putifabsent.fsspec_plugin.steps import Steps
     from putifabsent.fsspec_plugin.tower import Begins
+    from putifabsent.shim.ledger.book import Ledger
 
 
 class Admission(NamedTuple):
@@ -250,7 +251,15 @@ class Remote:
 
     def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
-        return self._of_a_turn(table, turn, turns.release)
+        tower = None if self._guard.rules is None else self._guard.rules.tower
+
+        def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool]:
+            was_held = yield from turns.release(ledger, turn, creation)
+            if tower is not None:
+                yield from tower.learn(ledger, turn.number)
+            return was_held
+
+        return self._of_a_turn(table, turn, release)
 
     def _of_a_turn(self, table: str, turn: str, call: Callable[..., Protocol[bool]]) -> bool:
         held = _turn_called(turn)

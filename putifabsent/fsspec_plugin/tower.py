@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
 from putifabsent.fsspec_plugin.mount import Cache
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Opened, State
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class Tower:
         self._slots = Slots(clock)
         self._written: Cache[tuple[str, str], WriteSet] = Cache()
         self._declared: Cache[tuple[str, str, str], Mapping[str, Any]] = Cache()
+        self._tries: Cache[tuple[str, str], dict[str, WriteSet]] = Cache()
         self._since: Cache[tuple[str, str, str], tuple[float, float]] = Cache()
         self._rests: Cache[Asker, float] = Cache()  # until when
 
@@ -168,6 +171,20 @@ class Tower:
         self._rests.pop(asker, None)
         return (yield from self._slots.leave(asker, creation))
 
+    def learn(self, ledger: Ledger, turn: int) -> Protocol[None]:
+        """Keep what this session was about to complete in a turn, of this number, and did not.
+
+        It was refused, and may be rolled back by others before it tries again.
+        """
+        tokens = ledger.state.tokens
+        begun_in_it = {
+            instant for instant, opened in ledger.state.open.items() if tokens.get(opened.token, 0) > turn
+        }
+        try:
+            yield from self._tried(ledger, ledger.session, begun_in_it, None)
+        except Exception as error:  # noqa: BLE001 - it costs a conflict
+            _log.debug("what was refused in %s is not known: %s", ledger.root, error)
+
     def _alive(self, ledger: Ledger, others: Mapping[str, Opened]) -> Protocol[dict[str, Opened]]:
         """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.
 
@@ -237,27 +254,29 @@ class Tower:
         tried = yield from self._tried(ledger, session, alive, habit)
         if not tried:
             return habit, bool(own)
-        last = sorted({**own, **tried}.items(), reverse=True)[: hudi_sets.OWN]
-        return hudi_sets.expected([wrote for _, wrote in last]), True
+        last = _newest({**tried, **own})
+        return hudi_sets.expected(list(last.values())), True
 
     def _tried(
         self, ledger: Ledger, session: str, alive: Container[str], habit: WriteSet
     ) -> Protocol[dict[str, WriteSet]]:
-        """Return what a session's last instants that came to nothing were going to write.
+        """Return what a session's last instants, but those that are alive, were going to write.
 
         A writer that was refused is about to try it again; and its last commit may be archived by now.
         """
-        open_ = [
-            (instant, opened)
-            for instant, opened in sorted(ledger.state.open.items(), reverse=True)
+        key = (ledger.root, session)
+        found = dict(self._tries.get(key, {}))
+        its = {
+            instant: opened
+            for instant, opened in ledger.state.open.items()
             if opened.session == session and opened.action in _WRITE and instant not in alive
-        ]
-        found: dict[str, WriteSet] = {}
-        for instant, opened in open_[: hudi_sets.OWN]:
-            content = yield from self._declaration(ledger, instant, opened, "inflight")
-            if content and hudi_sets.is_a_writers(content):
-                found[instant] = hudi_sets.declared(content, habit)
-        return found
+        }
+        for instant, opened in _newest(its).items():
+            if instant not in found:
+                content = yield from self._declaration(ledger, instant, opened, "inflight")
+                if content and hudi_sets.is_a_writers(content):
+                    found[instant] = hudi_sets.declared(content, habit)
+        return self._tries.keep(key, _newest(found)) if found else found
 
     def _last(self, ledger: Ledger, session: str | None, most: int) -> Protocol[dict[str, WriteSet]]:
         """Return what the last commits of a session's writers have written, or of anybody's, by instant."""
@@ -282,6 +301,11 @@ class Tower:
             if self._written[key] != {}:
                 found[each.instant] = self._written[key]
         return found
+
+
+def _newest(by_instant: Mapping[str, T]) -> dict[str, T]:
+    """Return what is of the last instants, at most ``OWN``."""
+    return dict(sorted(by_instant.items(), key=lambda each: each[0])[-hudi_sets.OWN :])
 
 
 def _pending(ledger: Ledger, instant: str, opened: Opened, state: str) -> str:

@@ -132,6 +132,33 @@ def test_who_was_refused_is_expected_to_try_the_same_again(drivers: list[Driver]
     c.completes("400", (F, G), upon="1")
 
 
+def test_nor_is_it_forgotten_when_others_roll_that_back(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    for instant in ("210", "220", "230", "240"):
+        b.commits(instant, (G,))
+    a.begins("300", (F,))
+    c.begins("350", (F, G))
+    c.meets_another("350")
+    b.writer.plans_rollback("360", "350")
+    b.writer.fs.rm_file(b.writer.inflight("350"))
+    assert c.asks().behind == "300 of session a"
+
+
+def test_what_is_completed_costs_no_look_at_what_it_was_to_be(
+    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _, _ = drivers
+    read = gets_of(a, monkeypatch)
+    a.begins("100", (F,))
+    turn = a.asks(None).turn
+    assert turn is not None
+    with a.remote.in_turn(a.writer.completed("100"), turn):
+        a.completes("100", (F,))
+    a.remote.release_turn(a.root, turn)
+    assert [name for name in read if name.endswith(".inflight")] == []
+
+
 def test_what_was_tried_tells_no_more_than_what_was_written_since(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b)
@@ -204,14 +231,7 @@ def test_what_was_archived_is_asked_for_once(drivers: list[Driver], monkeypatch:
     for number in range(210, 220):
         a.writer.fs.rm_file(a.writer.completed(str(number)))
     b.begins("300", (F,))
-    read: list[str] = []
-    get = type(a.writer.fs.backend).get
-
-    def noted(store: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        read.append(name)
-        return get(store, name, *args, **kwargs)
-
-    monkeypatch.setattr(type(a.writer.fs.backend), "get", noted)
+    read = gets_of(a, monkeypatch)
     polls = []
     for _ in range(2):
         read.clear()
@@ -219,6 +239,20 @@ def test_what_was_archived_is_asked_for_once(drivers: list[Driver], monkeypatch:
         polls.append(len(read))
     assert polls[0] >= 10
     assert polls[1] <= 1
+
+
+def gets_of(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of the files that are read from now on."""
+    read: list[str] = []
+    store = type(driver.writer.fs.backend)
+    get = store.get
+
+    def noted(store: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        read.append(name)
+        return get(store, name, *args, **kwargs)
+
+    monkeypatch.setattr(store, "get", noted)
+    return read
 
 
 CLUSTERING = Begins(clusters=True, commits=2)

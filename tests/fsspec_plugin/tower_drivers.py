@@ -50,7 +50,7 @@ class Driver:
         self.writer.fs.guard.rules.tower = Tower(self.clock)
         self.remote = Remote(self.writer.fs)
 
-    def asks(self, begins: Begins = COMMIT) -> Taken:
+    def asks(self, begins: Begins | None = COMMIT) -> Taken:
         """Ask once for the turn in which a commit is begun, or something else."""
         token = str(uuid.uuid4())
         return self.remote.take_turn(self.root, token, thread="main", lease=600.0, begins=begins)
@@ -73,8 +73,15 @@ class Driver:
         self.writer.completes(instant, stats(groups, inserts, upon))
         self.gives_up(instant)
 
+    def meets_another(self, instant: str) -> None:
+        """Find, in the turn in which a commit would be completed, that another was, of the same."""
+        turn = self.asks(None).turn
+        assert turn is not None
+        self.remote.release_turn(self.root, turn)
+        self.gives_up(instant)
+
     def gives_up(self, instant: str) -> None:
-        """Leave a commit as Hudi does when it has met another."""
+        """Leave a commit as Hudi does when it has failed."""
         self.ground.around.rm(f"{self.root}/.hoodie/.heartbeat/{instant}")
 
     def commits(self, instant: str, groups: tuple[str, ...]) -> None:
