@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from putifabsent.fsspec_plugin.paths import each_of, is_state
 from putifabsent.fsspec_plugin.steps import Call, Decide, Steps, Together
 from putifabsent.shim.arbiter_choice import state_of_record
-from putifabsent.shim.expiry import is_lowest
+from putifabsent.shim.expiry import goes_for_good
 from putifabsent.shim.ledger.book import is_marker, record_at
 from putifabsent.shim.names import Name, Role, states_at
 from putifabsent.shim.reading import read, removed
@@ -138,7 +138,7 @@ class Removals:
             if (yield Call("isdir", (full,))):
                 return False
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
-        last = last or (yield Decide(is_lowest(name)))
+        last = last or (yield Decide(goes_for_good(name)))
         if (yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)):
             yield from self._forgetting_before(name, arbiter)
         return True

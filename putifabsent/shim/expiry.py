@@ -111,18 +111,22 @@ def check_number(
         raise OutcomeUnknown(name.path, token, reason)
 
 
-def is_lowest(name: Name) -> Protocol[bool]:
-    """Whether a number is the lowest of its series: later ones are there, and none before it.
+def goes_for_good(name: Name) -> Protocol[bool]:
+    """Whether a number that is removed expires: later ones are there, and the one before it is not.
 
-    Numbers expire in ascending order. So once it is removed it has expired, and its format creates it no
-    more, unless its table is removed and made again.
+    Numbers expire in ascending order. So its format creates it no more, unless its table is removed and made
+    again. Lower ones may be left, as metadata are that Iceberg's log has dropped; but where a format takes
+    numbers back (Paimon rolls back), or leaves some out, there may be none.
     """
     series = name.series
     if series is None:
         return False
     listed: Listed = yield from read(List(name.path.rpartition("/")[0]))
-    numbers = {series.number_of(entry.name) for entry in listed.entries} - {None, series.number}
-    return bool(numbers) and all(number is not None and number > series.number for number in numbers)
+    numbers = {n for entry in listed.entries if (n := series.number_of(entry.name)) is not None}
+    before = {n for n in numbers if n < series.number}
+    if not (name.replaced or series.has_gaps):
+        before &= {series.number - 1}
+    return not before and max(numbers, default=0) > series.number
 
 
 def _has_expired(series: Series, later: dict[int, datetime], made: Made, *, shows_all: bool) -> bool | None:
