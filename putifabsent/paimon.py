@@ -131,13 +131,14 @@ class GuardedFileIO(FileIO):
             is_folder = self.fs.info(source)["type"] == "directory"
         except _ABSENCES:
             return False
-        if self.exists(dst):
+        if self.exists(dst) and not self._is_left(self.to_filesystem_path(dst)):
             return False
         target = self._target(dst)
         try:
             if is_folder:
                 refuse_pattern(source)
-                self.fs.mv(source, target, recursive=True)
+                # What is in it: on disk, the folder of a table that is gone may still be there.
+                self.fs.mv(f"{source}/", target, recursive=True)
             elif has_magic(source):  # `mv` would take it for a pattern
                 self.fs.cp_file(source, target)
                 self.fs.rm_file(source)

@@ -88,7 +88,7 @@ class Reads:
                     raise
         if method == "info" and located is None and found["type"] == "directory":
             full = self._mount.paths.full(path)
-            if (yield from self.is_left(full)):
+            if not self._mount.has_folders and (yield from self.is_left(full)):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         if method != "info" or located is None:
             return found
@@ -125,14 +125,17 @@ class Reads:
 
     def being_a_folder(self, path: str) -> Steps[bool]:
         is_there = bool((yield Call("isdir", (self._mount.paths.own(path),))))
-        return is_there and not (yield from self.is_left(self._mount.paths.full(path)))
+        if not is_there or self._mount.has_folders:
+            return is_there
+        return not (yield from self.is_left(self._mount.paths.full(path)))
 
     def is_left(self, folder: str) -> Steps[bool]:
         """Whether below a folder is nothing but what an arbiter keeps of what was removed.
 
-        Of a store that has no folders it is gone: what is moved or copied to it would lie one deeper.
+        Of a store that has no folders it is gone: what is moved or copied to it would lie one deeper. Of
+        others it stays, and so does the one above.
         """
-        if self._mount.arbiter is None or self._mount.has_folders or is_state(folder) or "/" not in folder:
+        if self._mount.arbiter is None or is_state(folder) or "/" not in folder:
             return False
         try:
             listed = yield Call("ls", (folder,), {"detail": True})
@@ -142,7 +145,7 @@ class Reads:
         for each in listed:
             name = self._mount.paths.full(each["name"])
             if not is_state(name):
-                is_below = each["type"] == "directory" and name != folder
+                is_below = each["type"] == "directory" and name != folder and not self._mount.has_folders
                 if not is_below or not (yield from self.is_left(name)):
                     return False
             is_kept = True

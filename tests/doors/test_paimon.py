@@ -357,7 +357,7 @@ def test_rolling_back_to_a_tag_brings_its_expired_snapshot_back(here: dict[str, 
     assert read(here) == [1, 2]
 
 
-@pytest.mark.parametrize("anywhere", ["s3 by auto", "s3 by ballot"], indirect=True)
+@pytest.mark.parametrize("anywhere", ["s3 by auto", "s3 by ballot", "local by ballot"], indirect=True)
 def test_a_table_gets_the_name_of_one_that_is_gone(anywhere: dict[str, Any]) -> None:
     commit(make(anywhere), 1)
     catalog = CatalogFactory.create(anywhere)
@@ -365,6 +365,12 @@ def test_a_table_gets_the_name_of_one_that_is_gone(anywhere: dict[str, Any]) -> 
         catalog.rename_table(one, other)
         assert [f"db.{each}" for each in catalog.list_tables("db")] == [other]
     assert ids_of(table_of(anywhere)) == [1]
+
+
+@pytest.mark.parametrize("anywhere", ["s3 by auto", "s3 by ballot"], indirect=True)
+def test_a_database_whose_tables_are_gone_goes(anywhere: dict[str, Any]) -> None:
+    commit(make(anywhere), 1)
+    catalog = CatalogFactory.create(anywhere)
     catalog.drop_table(TABLE)
     catalog.drop_database("db")
     assert catalog.list_databases() == []
