@@ -334,7 +334,7 @@ def table_of_names(request: pytest.FixtureRequest, local: Ground, monkeypatch: p
         return by(local, "ballot")
     claims = FakeClaims()
     monkeypatch.setattr("putifabsent.fsspec_plugin.stores.open_claims", lambda _: claims)
-    return by(local, "dynamodb://claims?region=eu-west-1")
+    return fresh(by(local, "dynamodb://claims?region=eu-west-1"))
 
 
 @pytest.fixture
@@ -371,3 +371,18 @@ def test_what_is_restored_and_does_not_say_of_which_creation_it_is_is_there(
     assert there(ground) == THERE
     with pytest.raises(NameTaken):
         mounted(ground).pipe_file(ground.name("name-1"), b"again")
+
+
+@pytest.mark.parametrize("copied", [shutil.copy2, shutil.copyfile], ids=["with metadata", "without"])
+def test_a_table_that_others_have_removed_is_dropped_and_restored(
+    table_of_names: Ground, backup: Path, copied: Any
+) -> None:
+    ground = table_of_names
+    mounted(ground).pipe_file(ground.name("name-4"), b"later than the backup")
+    shutil.rmtree(ground.folder)
+    Path(ground.folder).mkdir()
+    drop(mounted(fresh(ground)), ground.folder)
+    shutil.copytree(backup, ground.folder, dirs_exist_ok=True, copy_function=copied)
+    assert check(mounted(fresh(ground)), ground.folder) == []
+    assert there(ground) == THERE
+    mounted(ground).pipe_file(ground.name("name-4"), b"anew")
