@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.upkeep import drop, fsck, leave, migrate
+from putifabsent.upkeep.checking import Table
 from tests.backends.dynamodb_servers import registry_at
 from tests.golden.worlds import FakeClaims
 from tests.stepped import stepped
@@ -101,6 +102,15 @@ def test_it_can_be_done_again(table: Ground, verb: Any) -> None:
         fs.rm(table.folder, recursive=True)
     assert verb(fs, table.folder) > 0
     assert verb(fs, table.folder) == 0
+
+
+def test_who_leaves_a_table_while_another_does_finds_it_left(table: Ground) -> None:
+    fs = begun(table)
+    found = Table(fs, table.folder)
+    leave(fs, table.folder)
+    found.remove(sorted(found.kept))
+    assert kept(table) == []
+    assert there(table) == THERE
 
 
 def test_what_can_not_be_published_keeps_the_table_as_it_is(table: Ground) -> None:
