@@ -20,7 +20,7 @@ FULL = "/dev/full"
 def shell(redirected: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command whose streams are redirected as a shell does it."""
     command = ["sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-c", MAIN, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
