@@ -30,7 +30,7 @@ from urllib.parse import quote, urlsplit
 from fsspec.asyn import sync
 
 from putifabsent.backends.base import TOKEN_KEY, Listed, Refused
-from putifabsent.backends.probe_cache import NEEDED, recall
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, recall
 from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
@@ -326,20 +326,22 @@ def _others(fs: GuardedFileSystem, path: str) -> Check | None:
 
 
 def _who_decides(fs: GuardedFileSystem, url: str, path: str, kind: str, endpoint: str | None) -> Check:
-    arbiter = fs.mount.options.arbiter
-    if not fs.mount.by_the_store:
-        name = arbiter.partition(":")[0]
-        return Check("arbiter", Verdict.OK, f"{name}; `putifabsent init` checks a registry's")
+    arbiter, by_the_store = fs.mount.options.arbiter, fs.mount.by_the_store
+    who = "the store itself" if by_the_store else arbiter.partition(":")[0]
     if not needs_probe(arbiter, kind, endpoint):
-        return Check("arbiter", Verdict.OK, f"the store itself, without a probe ({arbiter})")
-    known = recall(kind, endpoint, path)
-    if unsafe := [word for word in NEEDED if word in known and not known[word].safe]:
-        do = "Name an arbiter beside the store (-o arbiter=ballot), the same in all mounts."
+        how = f", without a probe ({arbiter})" if by_the_store else "; `putifabsent init` checks a registry's"
+        return Check("arbiter", Verdict.OK, f"{who}{how}")
+    known, wanted = recall(kind, endpoint, path), NEEDED if by_the_store else BESIDE
+    if unsafe := [word for word in wanted if word in known and not known[word].safe]:
+        do = "Keep the table on another store: all arbiters beside a store rest on that."
+        if by_the_store:
+            do = "Name an arbiter beside the store (-o arbiter=ballot), the same in all mounts."
         return Check("arbiter", Verdict.WRONG, f"a probe found the store unsafe: {', '.join(unsafe)}", do)
-    if all(word in known for word in NEEDED):
-        return Check("arbiter", Verdict.OK, "the store itself: a probe found no fault")
-    do = f"putifabsent probe {url}, with the same options, says now what the first mount would."
-    return Check("arbiter", Verdict.WARNING, "the store itself, which nobody has probed lately", do)
+    if all(word in known for word in wanted):
+        return Check("arbiter", Verdict.OK, f"{who}: a probe found no fault in the store")
+    more = "" if by_the_store else "".join(f" --operation {word}" for word in wanted)
+    do = f"putifabsent probe {url}{more}, with the same options, says now what the first mount would."
+    return Check("arbiter", Verdict.WARNING, f"{who}, and nobody has probed the store lately", do)
 
 
 # --- Spark

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from pathlib import Path
 
 __all__ = ["main"]
 
@@ -12,6 +14,9 @@ _ITS_OWN = ("rich", "typer")
 
 def main() -> None:
     """Run the command line."""
+    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, stream) is None:  # closed by whoever has started this
+            setattr(sys, stream, Path(os.devnull).open(mode))  # noqa: SIM115 - it stays open
     try:
         from putifabsent.cli.app import app
     except ModuleNotFoundError as error:

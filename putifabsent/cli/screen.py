@@ -67,7 +67,7 @@ class Screen:
         """Print the answer: ``value`` where a program reads, else ``shown``, tables and lines."""
         if self._as_json:
             return self.json(value)
-        with _read_by_somebody():
+        with self._written():
             for each in shown:
                 self._out.print(each, soft_wrap=not isinstance(each, Table))
         return None
@@ -75,20 +75,41 @@ class Screen:
     def json(self, value: object) -> None:
         """Print the JSON value, where a program reads; else nothing."""
         if self._as_json:
-            with _read_by_somebody():
+            with self._written():
                 json.dump(value, sys.stdout, indent=2, default=datetime.isoformat)
                 sys.stdout.write("\n")
 
     def note(self, line: str) -> None:
         """Print a line beside an answer, on stderr, for people only."""
         if not self._as_json and not self._is_quiet:
-            self._err.print(line, style="dim")
+            self._tell(Text(line, "dim"), soft_wrap=False)
 
     def error(self, message: str, *more: str) -> None:
         """Print what went wrong, and what to do, on stderr."""
-        self._err.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
-        for line in more:
-            self._err.print(line, soft_wrap=True)
+        self._tell(Text.assemble(("error: ", "bold red"), message), *more)
+
+    def _tell(self, *lines: Text | str, soft_wrap: bool = True) -> None:
+        """Print lines on stderr. Where nothing can be printed, the exit code says the same still."""
+        try:
+            for line in lines:
+                self._err.print(line, soft_wrap=soft_wrap)
+        except OSError:
+            _give_up(sys.stderr)
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """Print what is printed inside; where that can't be, say so by the exit code, which is no answer's.
+
+        If nobody reads it any more, end quietly, as a shell says of SIGPIPE.
+        """
+        try:
+            yield
+            sys.stdout.flush()
+        except OSError as error:
+            _give_up(sys.stdout)
+            if not isinstance(error, BrokenPipeError):
+                self.error(f"the answer can't be written: {sentence_of(error)}")
+            raise typer.Exit(Exit.UNREAD) from None
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[int, int, str], None]]:
@@ -127,7 +148,7 @@ class Screen:
             line = f"{what}: {done:,} of {total:,}"
             if total / _FIRST_PART <= done < total:
                 line += f", about {(now - began) * (total - done) / done:.0f} s left"
-            self._err.print(line, soft_wrap=True)
+            self._tell(line)
 
         return draw
 
@@ -141,26 +162,15 @@ def _begins(before: tuple[int, int], done: int, total: int) -> bool:
     return total != before[1] or done < before[0]
 
 
-@contextmanager
-def _read_by_somebody() -> Iterator[None]:
-    """Print what is printed inside; end quietly, as a shell says of SIGPIPE, if nobody reads it any more."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _end_unread(sys.stdout)
-
-
-def _end_unread(stream: IO[str]) -> NoReturn:
+def _give_up(stream: IO[str]) -> None:
     # Else Python would try once more at its end, and complain.
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    raise typer.Exit(Exit.UNREAD) from None
 
 
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
-        """End as other answers do: rich itself would exit with 1, which has a meaning here."""
-        _end_unread(self.file)
+        """Fail as where a disk is full: rich itself would exit with 1, which has a meaning here."""
+        raise BrokenPipeError
 
 
 def _console(stream: IO[str]) -> Console:
@@ -230,7 +240,7 @@ class Exit(IntEnum):
     FAILED = 4  # it could not be done, and nothing was created
     UNSAFE = 5  # the store can't decide who creates a name
     DAMAGED = 6  # the table, or its ledger
-    UNREAD = 141  # nobody has read the answer to its end, as after `| head`
+    UNREAD = 141  # nobody has read the answer to its end, as after `| head`, or it could not be written
 
 
 @contextmanager
@@ -252,8 +262,8 @@ def answering(url: str = "URL", *, as_json: bool) -> Iterator[Screen]:
     except OutcomeUnknown as error:
         _unknown(screen, url, error)
     except NameTaken as error:
-        screen.json({"outcome": "taken", "name": url, "holder": error.holder and asdict(error.holder)})
-        _end(screen, Exit.NO, error)
+        holder = error.holder and asdict(error.holder)
+        _end(screen, Exit.NO, {"outcome": "taken", "name": url, "holder": holder}, error)
     except Exception as error:  # noqa: BLE001 - Python's own exit code is 1, which has a meaning here
         code, more = Exit.FAILED, []
         if isinstance(error, UnsafeStore):
@@ -262,18 +272,18 @@ def answering(url: str = "URL", *, as_json: bool) -> Iterator[Screen]:
             code = Exit.USAGE
         if isinstance(error, ImportError):
             more = [] if (install := install_of(error)) in str(error) else [install]
-        screen.json({"outcome": code.name.lower(), "message": sentence_of(error)})
-        _end(screen, code, error, *more)
+        _end(screen, code, {"outcome": code.name.lower(), "message": sentence_of(error)}, error, *more)
 
 
 def _unknown(screen: Screen, url: str, error: OutcomeUnknown) -> NoReturn:
-    screen.json({"outcome": "unknown", "name": url, "token": error.token, "message": sentence_of(error)})
+    value = {"outcome": "unknown", "name": url, "token": error.token, "message": sentence_of(error)}
     later = f"ask later, with the same options: putifabsent resolve {url} {error.token}"
-    _end(screen, Exit.UNKNOWN, error, f"token: {error.token}", later)
+    _end(screen, Exit.UNKNOWN, value, error, f"token: {error.token}", later)
 
 
-def _end(screen: Screen, code: Exit, error: BaseException, *more: str) -> NoReturn:
+def _end(screen: Screen, code: Exit, value: object, error: BaseException, *more: str) -> NoReturn:
     screen.error(sentence_of(error), *more, *(_causes(error) if VERBOSE.get() else ()))
+    screen.json(value)
     raise typer.Exit(code) from error
 
 

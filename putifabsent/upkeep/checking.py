@@ -21,7 +21,7 @@ from putifabsent.shim.ledger.completion import remove, settle
 from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.names import Name, ordinary
-from putifabsent.shim.reading import read
+from putifabsent.shim.reading import read, removed
 from putifabsent.shim.requests import Head, List
 from putifabsent.shim.state_keys import placed
 from putifabsent.timeline.files import found_below
@@ -188,7 +188,7 @@ class Table:
     def remove(self, paths: list[str]) -> int:
         """Remove what is the shim's own, and the folders that are empty then; return how many that were."""
         for path in paths:
-            self.fs.fs.rm_file(path)
+            self.fs.perform(removed(path))
         if self.fs.backend.kind == "local":
             above = {path[: match.start()] for path in paths for match in re.finditer("/", path)}
             for folder in sorted((each for each in above if _BELOW in f"{each}/"), key=len, reverse=True):

@@ -97,8 +97,9 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     have decided is published before, and the next writer begins another life, for which all instants that are
     there are older than the ledger.
 
-    Parameters and result are those of :func:`leave`. ``OSError``: a name lives whose bytes the arbiter keeps,
-    or something is not cleaned up; nothing was removed.
+    A registry forgets them, too. Parameters and result are those of :func:`leave`, with what was forgotten.
+    ``OSError``: a name lives whose bytes the arbiter keeps, or something is not cleaned up; nothing was
+    removed.
     """
     table = Table(fs, path, may_be_gone=True)
     if fs.decider is None:
@@ -115,19 +116,22 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     ledgers = _settled_ledgers(table)
     # In this order, so that after a failure no record seems to be decided and not published.
     removed = _remove(table, fs.decider.keys) + table.remove(ledgers) + _remove(table, _RECORDS)
-    _forget_dead(table)
-    return removed
+    return removed + _forget_claims(table)
 
 
-def _forget_dead(table: Table) -> None:
-    """Have a registry forget what was deleted: a copy of that, if it is restored, would be taken for dead."""
-    arbiter, perform = table.fs.decider, table.fs.perform
+def _forget_claims(table: Table) -> int:
+    """Have a registry forget all claims there, whose bytes are gone; return how many they were.
+
+    What is restored in the table's place would be taken for dead, or for lost.
+    """
+    arbiter, perform, forgotten = table.fs.decider, table.fs.perform, 0
     if not isinstance(arbiter, Claiming):
-        return
+        return 0
     with contextlib.suppress(PermissionError):  # of a registry that refuses to, all the rest is gone
         for name, claim in perform(arbiter.remembered(table.root)).items():
-            if not claim.live:
-                perform(read(ForgetClaim(arbiter.claims, f"{arbiter.place}{name}", claim)))
+            perform(read(ForgetClaim(arbiter.claims, f"{arbiter.place}{name}", claim)))
+            forgotten += 1
+    return forgotten
 
 
 def _settled_ledgers(table: Table) -> list[str]:

@@ -20,8 +20,8 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent import __version__, doctor
+from putifabsent.backends.probe_cache import BESIDE, remember
 from putifabsent.backends.probe_cache import Verdict as Probed
-from putifabsent.backends.probe_cache import remember
 from putifabsent.cli.app import app
 from putifabsent.doctor import Check, Verdict, examine
 from tests.service.callers import SECRET, answering
@@ -222,15 +222,25 @@ def test_a_bucket_of_another_region_is_noticed(
 @pytest.mark.parametrize(
     ("safe", "verdict"), [(None, WARNING), (True, OK), (False, WRONG)], ids=["unknown", "safe", "unsafe"]
 )
-def test_what_a_probe_has_found_is_told(safe: bool | None, verdict: Verdict, moto: BucketServer) -> None:
+@pytest.mark.parametrize(
+    ("arbiter", "wanted", "others"),
+    [("auto", ("put", "complete"), BESIDE), ("ballot", BESIDE, ("put", "complete"))],
+)
+def test_what_a_probe_has_found_is_told(
+    arbiter: str,
+    wanted: tuple[str, ...],
+    others: tuple[str, ...],
+    safe: bool | None,
+    verdict: Verdict,
+    moto: BucketServer,
+) -> None:
     bucket = moto.new_bucket()
+    found = {word: Probed(word, not safe, "seen") for word in others}
     if safe is not None:
-        found = {word: Probed(word, safe, "seen") for word in ("put", "complete")}
-        remember("s3", moto.endpoint, bucket, found)
-    at = f"s3://{bucket}/t"
-    assert _of("arbiter", examine(at, endpoint_url=moto.endpoint)).verdict is verdict
-    beside = _of("arbiter", examine(at, endpoint_url=moto.endpoint, arbiter="ballot"))
-    assert beside.verdict is OK
+        found |= {word: Probed(word, safe, "seen") for word in wanted}
+    remember("s3", moto.endpoint, bucket, found)
+    check = _of("arbiter", examine(f"s3://{bucket}/t", endpoint_url=moto.endpoint, arbiter=arbiter))
+    assert check.verdict is verdict
 
 
 def test_a_disk_is_looked_at_and_not_written_to(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from putifabsent.backends.base import Created
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown
 from putifabsent.shim.formats.hudi_ledger import rule_for
 from putifabsent.shim.ledger import completion
-from putifabsent.shim.ledger.records import Open
+from putifabsent.shim.ledger.facts import EVERY, KEPT
+from putifabsent.shim.ledger.records import Free, Open
 from tests.shim.ledger_runs import APPLIED, Run, asker, completed_name, creation, inflight, kinds, requested
 from tests.shim.ledger_tables import ROOT, TIMELINE, completed, slice_of
 
@@ -153,6 +154,24 @@ def test_the_inflight_of_a_freed_instant_opens_it_again() -> None:
     run.deletes(run.session("B"), inflight("1"))
     run.creates(run.session("B"), inflight("1"), "t")
     assert kinds(run) == ["OPEN", "FREE", "OPEN"]
+
+
+@pytest.mark.parametrize("action", ["compaction", "logcompaction", "clustering", "indexing", "replacecommit"])
+def test_a_plan_that_failed_is_carried_out_however_many_commits_have_failed_since(action: str) -> None:
+    failed = [
+        record
+        for instant in range(1000, 1000 + KEPT + EVERY)
+        for record in (
+            Open(f"{instant}", "A", f"o{instant}", "commit"),
+            Free(f"{instant}", "A", f"f{instant}"),
+        )
+    ]
+    run = Run(Open("1", "A", "o1", action), Free("1", "A", "f1"), *failed)
+    ledger = run.session("B")
+    run.creates(ledger, f"{TIMELINE}/1.{action}.inflight", "t")
+    with pytest.raises(Fenced, match="belongs to session B"):
+        run.creates(run.session("C"), slice_of("1"), "another's")
+    run.creates(ledger, completed_name("1"), "done")
 
 
 def test_nothing_is_opened_while_it_is_rolled_back() -> None:

@@ -260,6 +260,17 @@ def test_it_remembers_old_freed_instants_likewise() -> None:
     assert state.condensed().past == {"1", "2"}
 
 
+def test_what_a_plan_begins_anew_is_given_up_for_longer_than_what_nobody_does() -> None:
+    state = State(kept=2)
+    for instant, action in [("1", "compaction"), ("2", "compaction"), ("3", "commit"), ("4", "clustering")]:
+        state = fold(
+            fold(state, Open(instant, "A", f"o{instant}", action)), Free(instant, "A", f"f{instant}")
+        )
+    kept = state.condensed()
+    assert (set(kept.freed), set(kept.planned), set(kept.past)) == ({"2", "4"}, {"2", "4"}, {"1", "3"})
+    assert fold(kept, Open("2", "A", "again", "compaction")).condensed().planned == frozenset("4")
+
+
 def test_the_horizon_rises_by_the_lowest_instant_first() -> None:
     kept = completed(State(kept=1, names=2), 1, 2, 3, 4).condensed()
     assert (set(kept.past), kept.horizon) == ({"2", "3"}, "1")
@@ -320,7 +331,9 @@ FULL = after(
 )
 EACH: list[Record] = [
     OPENED, ROLLBACK, TAKEN, DONE, IN_TURN, FREED, UNDONE, TURN, Release(2, "A", "l"), Break(2, "B", "l"),
-    Checkpoint("A", "k", replace(FULL.condensed(), past=frozenset("01"), lasts={"a lane": Last(3, "t")})),
+    Checkpoint("A", "k", replace(
+        FULL.condensed(), past=frozenset("01"), planned=frozenset("3"), lasts={"a lane": Last(3, "t")}
+    )),
     Move("A", "m"),
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.upkeep import drop, fsck, leave, migrate
+from putifabsent.upkeep.checking import Table
 from tests.backends.dynamodb_servers import registry_at
 from tests.golden.worlds import FakeClaims
 from tests.stepped import stepped
@@ -101,6 +102,15 @@ def test_it_can_be_done_again(table: Ground, verb: Any) -> None:
         fs.rm(table.folder, recursive=True)
     assert verb(fs, table.folder) > 0
     assert verb(fs, table.folder) == 0
+
+
+def test_who_leaves_a_table_while_another_does_finds_it_left(table: Ground) -> None:
+    fs = begun(table)
+    found = Table(fs, table.folder)
+    leave(fs, table.folder)
+    found.remove(sorted(found.kept))
+    assert kept(table) == []
+    assert there(table) == THERE
 
 
 def test_what_can_not_be_published_keeps_the_table_as_it_is(table: Ground) -> None:
@@ -334,7 +344,7 @@ def table_of_names(request: pytest.FixtureRequest, local: Ground, monkeypatch: p
         return by(local, "ballot")
     claims = FakeClaims()
     monkeypatch.setattr("putifabsent.fsspec_plugin.stores.open_claims", lambda _: claims)
-    return by(local, "dynamodb://claims?region=eu-west-1")
+    return fresh(by(local, "dynamodb://claims?region=eu-west-1"))
 
 
 @pytest.fixture
@@ -371,3 +381,18 @@ def test_what_is_restored_and_does_not_say_of_which_creation_it_is_is_there(
     assert there(ground) == THERE
     with pytest.raises(NameTaken):
         mounted(ground).pipe_file(ground.name("name-1"), b"again")
+
+
+@pytest.mark.parametrize("copied", [shutil.copy2, shutil.copyfile], ids=["with metadata", "without"])
+def test_a_table_that_others_have_removed_is_dropped_and_restored(
+    table_of_names: Ground, backup: Path, copied: Any
+) -> None:
+    ground = table_of_names
+    mounted(ground).pipe_file(ground.name("name-4"), b"later than the backup")
+    shutil.rmtree(ground.folder)
+    Path(ground.folder).mkdir()
+    drop(mounted(fresh(ground)), ground.folder)
+    shutil.copytree(backup, ground.folder, dirs_exist_ok=True, copy_function=copied)
+    assert check(mounted(fresh(ground)), ground.folder) == []
+    assert there(ground) == THERE
+    mounted(ground).pipe_file(ground.name("name-4"), b"anew")

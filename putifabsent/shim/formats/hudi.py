@@ -57,6 +57,9 @@ ACTIONS = (
     SAVEPOINT,
 )
 
+PLANNED = ("clustering", "compaction", "indexing", "logcompaction", "replacecommit")
+"""Actions that are run again after they were rolled back, by the plan in the requested name, which stays."""
+
 _COMPLETED_AS = {"clustering": "replacecommit", "compaction": "commit", "logcompaction": "deltacommit"}
 
 _META = "/.hoodie/"

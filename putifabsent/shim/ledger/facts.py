@@ -99,6 +99,7 @@ class State:
     open: Mapping[str, Opened] = field(default_factory=dict)  # the instants that are being written
     # Those that were given up, and are neither open nor completed since; with all sessions that had them.
     freed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    planned: frozenset[str] = frozenset()  # those of them that may be begun anew at any time, by their plans
     # By token, in the order of their records.
     completions: Mapping[str, Completion] = field(default_factory=dict)
     turn: Held | None = None
@@ -175,13 +176,14 @@ class State:
     def condensed(self) -> State:
         """Return what a checkpoint after this state remembers of it."""
         ordered = sorted(self.completions.values(), key=lambda each: each.number)
-        freed = sorted(self.freed)
+        freed = sorted(self.freed, key=lambda each: (each in self.planned, each))
         # Of what is being rolled back it must be known for as long whether it was completed.
         named = {each.frees for each in self.open.values()}
         older = [each for each in ordered[: -self.kept] if each.instant in named]
         whole = replace(
             self,
             freed={instant: self.freed[instant] for instant in freed[-self.kept :]},
+            planned=self.planned.intersection(freed[-self.kept :]),
             completions={each.token: each for each in (*older, *ordered[-self.kept :])},
         )
         dropped = {*(each.instant for each in ordered[: -self.kept]), *freed[: -self.kept]}

@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from putifabsent.errors import PutIfAbsentError
+from putifabsent.shim.formats.hudi import PLANNED
 from putifabsent.shim.ledger.facts import Completion, Held, Last, Opened, State
 
 
@@ -54,14 +55,15 @@ class Open(_OfInstant):
 
     def after(self, state: State) -> State:
         """It is open; what it rolls back is freed."""
-        freed = _freed(state, self.frees)
+        state = _given_up(state, self.frees)
+        freed = dict(state.freed)
         had = freed.pop(self.instant, ())
         # Who had it and begins anew has it rightly; who had it and goes on has lost what it wrote.
         before = tuple(session for session in had if session != self.session)
         mine = Opened(self.session, self.token, self.action, self.frees, before=before)
         return replace(
             state,
-            open={**_without(state, self.frees), self.instant: mine},
+            open={**state.open, self.instant: mine},
             freed=freed,
             first=min(state.first or self.instant, self.instant),
         )
@@ -144,7 +146,7 @@ class Free(_OfInstant):
 
     def after(self, state: State) -> State:
         """It belongs to nobody, so that nobody can complete it."""
-        return replace(state, open=_without(state, self.instant), freed=_freed(state, self.instant))
+        return _given_up(state, self.instant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +300,14 @@ def _without(state: State, instant: str | None) -> dict[str, Opened]:
     return {other: each for other, each in state.open.items() if other != instant}
 
 
-def _freed(state: State, instant: str | None) -> dict[str, tuple[str, ...]]:
-    """Return what was given up, with one instant more where that is open."""
+def _given_up(state: State, instant: str | None) -> State:
+    """Return a state in which nobody has an instant that was open."""
     held = None if instant is None else state.open.get(instant)
     if instant is None or held is None:
-        return dict(state.freed)
-    return {**state.freed, instant: held.had}
+        return state
+    planned = state.planned | {instant} if held.action in PLANNED else state.planned
+    freed = {**state.freed, instant: held.had}
+    return replace(state, open=_without(state, instant), freed=freed, planned=planned)
 
 
 def _over(state: State, number: int) -> str | None:
@@ -414,6 +418,7 @@ def _state(values: dict[str, Any]) -> State:
                 for key, each in values["completions"].items()
             },
             "turn": turn and _made(Held, turn),
+            "planned": frozenset(values.get("planned", ())),
             "past": frozenset(values.get("past", ())),
             "lasts": {lane: Last(*each) for lane, each in values.get("lasts", {}).items()},
         },
