@@ -19,6 +19,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
@@ -544,6 +545,23 @@ public class ServiceCallsTest {
     Path slice = slice("dt=1", 0);
     assertThatThrownBy(() -> create(stranger, slice, "rows")).isInstanceOf(AccessControlException.class);
     assertThat(stranger.exists(slice)).isFalse();
+  }
+
+  @Test
+  public void whetherAnInstantIsItsSessionsStillIsAskedOnceAMinute() throws Exception {
+    Configuration conf = session(service.address);
+    FileSystem owner = RawNamesTest.guarded(conf);
+    Path requested = table();
+    create(owner, requested, "");
+    create(owner, slice("dt=1", 0), "rows");
+    assertThat(guarded(service.address).delete(requested, false)).isTrue();
+    assertThatThrownBy(() -> create(owner, path(".hoodie/timeline/" + INSTANT + "_1.commit"), "{}"))
+        .isInstanceOf(AccessControlException.class);
+    Name late = Name.of(slice("dt=1", 1));
+    long inTwoMinutes = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
+    assertThatThrownBy(() -> Service.of(Settings.of(conf)).admit(late, false, inTwoMinutes))
+        .isInstanceOfSatisfying(
+            Refusal.class, fenced -> assertThat(fenced.asHadoopSays()).isInstanceOf(AccessControlException.class));
   }
 
   @Test
