@@ -202,6 +202,7 @@ final class Service {
 
   /** Removes what somebody must hear of; false, and nothing was done: nobody must. */
   boolean delete(Name name, boolean recursive) throws IOException, Refusal {
+    refuseInterrupted();
     JsonObject said = said(name);
     said.addProperty("recursive", recursive);
     return answered(request("delete", said), false, answer -> isTrue(answer, "guarded"));
@@ -293,6 +294,7 @@ final class Service {
   }
 
   private boolean created(Name name, String token, Request request) throws IOException, Refusal {
+    refuseInterrupted();
     Elapsed begun = new Elapsed();
     try {
       return answered(request, false, answer -> isTrue(answer, "guarded"));
@@ -386,6 +388,13 @@ final class Service {
       if (!again || !goesOn(pauses, failed)) {
         throw failed;
       }
+    }
+  }
+
+  /** Refuses to begin for a thread that is wanted elsewhere: what is sent is done, whoever waits for the answer. */
+  private static void refuseInterrupted() throws Interrupted {
+    if (Thread.currentThread().isInterrupted()) {
+      throw new Interrupted("interrupted before anything was sent: nothing was done", null);
     }
   }
 
