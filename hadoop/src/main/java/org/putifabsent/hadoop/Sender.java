@@ -51,7 +51,16 @@ final class Sender {
         idle.poll();
         return used;
       }
-      USED.compareAndSet(used, new Sender());
+      used.retire();
+    }
+  }
+
+  /** Has another one be used: one, however many hear at once that this one is of no use. */
+  private void retire() {
+    synchronized (USED) {
+      if (USED.get() == this) {
+        USED.set(new Sender());
+      }
     }
   }
 
@@ -74,7 +83,7 @@ final class Sender {
       idleTo(service).add(new Elapsed());
     } else if (!(cause instanceof ConnectException)) {
       // Where nobody listens, nothing is wrong with the client.
-      USED.compareAndSet(this, new Sender());
+      retire();
     }
   }
 }

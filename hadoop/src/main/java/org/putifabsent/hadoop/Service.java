@@ -47,7 +47,10 @@ final class Service {
   private static final int ADMITTED = 256;
   private static final long LONGEST_PAUSE_MILLIS = 2000;
 
-  /** So long the answer to which names need be asked about is good: a service may be started anew, with other mounts. */
+  /**
+   * So long it is good which names need be asked about, and what is admitted: a service may be started anew, with other
+   * mounts, and an instant of this session's be rolled back.
+   */
   private static final long LONGEST_KNOWN_NANOS = TimeUnit.MINUTES.toNanos(1);
 
   /** What may be sent again is not waited for until the deadline, but for this part of it. */
@@ -62,7 +65,8 @@ final class Service {
   /** Counts on whenever the service that is asked fails, and so says which one is. */
   private final AtomicInteger current = new AtomicInteger();
   private final Map<String, Names> names = new ConcurrentHashMap<>();
-  private final ConcurrentLinkedDeque<Pattern> admitted = new ConcurrentLinkedDeque<>();
+  /** What is admitted, and since when. */
+  private final ConcurrentLinkedDeque<Map.Entry<Pattern, Long>> admitted = new ConcurrentLinkedDeque<>();
 
   private Service(Settings settings) {
     this.settings = settings;
@@ -137,8 +141,13 @@ final class Service {
    * @throws Refusal another creation holds the name, or another session the instant that it belongs to
    */
   Admission admit(Name name, boolean overwrite) throws IOException, Refusal {
-    for (Pattern pattern : admitted) {
-      if (pattern.matcher(name.filesystem() + name.full).matches()) {
+    return admit(name, overwrite, System.nanoTime());
+  }
+
+  Admission admit(Name name, boolean overwrite, long now) throws IOException, Refusal {
+    for (Map.Entry<Pattern, Long> each : admitted) {
+      boolean isGood = now - each.getValue() <= LONGEST_KNOWN_NANOS;
+      if (isGood && each.getKey().matcher(name.filesystem() + name.full).matches()) {
         return Admission.PLAIN;
       }
     }
@@ -149,14 +158,14 @@ final class Service {
         said,
         answer -> {
           Admission admission = new Admission(isTrue(answer, "guarded"), text(answer, "at").orElse(null));
-          text(answer, "also").ifPresent(also -> remember(name, also));
+          text(answer, "also").ifPresent(also -> remember(name, also, now));
           return admission;
         });
   }
 
-  private void remember(Name name, String also) {
+  private void remember(Name name, String also, long now) {
     // It is about full names: of this filesystem.
-    admitted.addFirst(Pattern.compile(Pattern.quote(name.filesystem()) + "(?:" + also + ")"));
+    admitted.addFirst(Map.entry(Pattern.compile(Pattern.quote(name.filesystem()) + "(?:" + also + ")"), now));
     if (admitted.size() > ADMITTED) {
       admitted.pollLast();
     }
@@ -193,6 +202,7 @@ final class Service {
 
   /** Removes what somebody must hear of; false, and nothing was done: nobody must. */
   boolean delete(Name name, boolean recursive) throws IOException, Refusal {
+    refuseInterrupted();
     JsonObject said = said(name);
     said.addProperty("recursive", recursive);
     return answered(request("delete", said), false, answer -> isTrue(answer, "guarded"));
@@ -284,6 +294,7 @@ final class Service {
   }
 
   private boolean created(Name name, String token, Request request) throws IOException, Refusal {
+    refuseInterrupted();
     Elapsed begun = new Elapsed();
     try {
       return answered(request, false, answer -> isTrue(answer, "guarded"));
@@ -377,6 +388,13 @@ final class Service {
       if (!again || !goesOn(pauses, failed)) {
         throw failed;
       }
+    }
+  }
+
+  /** Refuses to begin for a thread that is wanted elsewhere: what is sent is done, whoever waits for the answer. */
+  private static void refuseInterrupted() throws Interrupted {
+    if (Thread.currentThread().isInterrupted()) {
+      throw new Interrupted("interrupted before anything was sent: nothing was done", null);
     }
   }
 

@@ -64,6 +64,23 @@ public class IdleWriterTest {
     assertThat(after(1)).as("with an idle one").isNotSameAs(first);
   }
 
+  @Test
+  public void whereManyHearAtOnceThatAClientHasFailedOneIsMade() {
+    Sender failed = after(0);
+    long before = clients();
+    for (int call = 0; call < 50; call++) {
+      failed.hears(URI.create(service.address), new IOException("no answer"));
+    }
+    assertThat(after(0)).isNotSameAs(failed);
+    assertThat(clients() - before).isLessThanOrEqualTo(1);
+  }
+
+  private static long clients() {
+    return Thread.getAllStackTraces().keySet().stream()
+        .filter(thread -> thread.getName().matches("HttpClient-.*-SelectorManager"))
+        .count();
+  }
+
   private Sender after(int hours) {
     long nanos = System.nanoTime() + TimeUnit.HOURS.toNanos(hours);
     return Sender.to(URI.create(service.address), nanos, System.currentTimeMillis());

@@ -19,6 +19,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
@@ -477,20 +478,52 @@ public class ServiceCallsTest {
     assertThat(fs.exists(entry())).isFalse();
   }
 
-  @Test
+  @Test(timeout = 60_000)
   public void whoeverIsInterruptedIsToldNoGuess() throws IOException {
-    FileSystem fs = guarded(service.address);
+    FileSystem fs = guarded(liar.address, liar.address);
     FSDataOutputStream stream = fs.create(entry(), false);
-    Thread.currentThread().interrupt();
+    interruptedDuring("create");
     assertThatThrownBy(stream::close)
         .isInstanceOf(InterruptedIOException.class)
         .hasCauseInstanceOf(OutcomeUnknownException.class);
-    assertThatThrownBy(() -> fs.rename(new Path(entry().getParent(), "temporary"), entry()))
+    assertThat(Thread.interrupted()).isTrue();
+    interruptedDuring("rename");
+    assertThatThrownBy(() -> fs.rename(path("temporary"), entry()))
+        .isInstanceOf(UncheckedIOException.class)
+        .hasCauseInstanceOf(InterruptedIOException.class)
+        .hasRootCauseInstanceOf(InterruptedException.class);
+    assertThat(Thread.interrupted()).isTrue();
+  }
+
+  /** Has this thread be interrupted when a call has come, to which nobody answers. */
+  private void interruptedDuring(String call) {
+    liar.next(call, LiarService.Fate.FORGOTTEN);
+    Thread caller = Thread.currentThread();
+    CompletableFuture.runAsync(
+        () -> {
+          while (!liar.calls.contains(call)) {
+            Thread.onSpinWait();
+          }
+          caller.interrupt();
+        });
+  }
+
+  @Test
+  public void whoeverIsInterruptedBeforeHasNothingDone() throws Exception {
+    FileSystem fs = guarded(service.address);
+    FSDataOutputStream stream = fs.create(entry(), false);
+    create(fs, path("temporary"), "mine");
+    Thread.currentThread().interrupt();
+    assertThatThrownBy(stream::close)
+        .isInstanceOf(InterruptedIOException.class)
+        .hasMessageContaining("nothing was done");
+    assertThatThrownBy(() -> fs.rename(path("temporary"), entry()))
         .isInstanceOf(UncheckedIOException.class)
         .hasCauseInstanceOf(InterruptedIOException.class);
     assertThatThrownBy(() -> fs.create(entry(), false)).isInstanceOf(InterruptedIOException.class);
     assertThatThrownBy(() -> fs.delete(entry(), true)).isInstanceOf(InterruptedIOException.class);
     assertThat(Thread.interrupted()).isTrue();
+    assertThat(service.answered()).doesNotContainKeys("create", "rename", "delete");
   }
 
   @Test
@@ -544,6 +577,23 @@ public class ServiceCallsTest {
     Path slice = slice("dt=1", 0);
     assertThatThrownBy(() -> create(stranger, slice, "rows")).isInstanceOf(AccessControlException.class);
     assertThat(stranger.exists(slice)).isFalse();
+  }
+
+  @Test
+  public void whetherAnInstantIsItsSessionsStillIsAskedOnceAMinute() throws Exception {
+    Configuration conf = session(service.address);
+    FileSystem owner = RawNamesTest.guarded(conf);
+    Path requested = table();
+    create(owner, requested, "");
+    create(owner, slice("dt=1", 0), "rows");
+    assertThat(guarded(service.address).delete(requested, false)).isTrue();
+    assertThatThrownBy(() -> create(owner, path(".hoodie/timeline/" + INSTANT + "_1.commit"), "{}"))
+        .isInstanceOf(AccessControlException.class);
+    Name late = Name.of(slice("dt=1", 1));
+    long inTwoMinutes = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
+    assertThatThrownBy(() -> Service.of(Settings.of(conf)).admit(late, false, inTwoMinutes))
+        .isInstanceOfSatisfying(
+            Refusal.class, fenced -> assertThat(fenced.asHadoopSays()).isInstanceOf(AccessControlException.class));
   }
 
   @Test
