@@ -409,19 +409,9 @@ def timestamps(experiment: Experiment, count: int, rng: np.random.Generator) -> 
 
 def _steps(experiment: Experiment, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
     """Draw what lies between timestamps."""
-    shortest, choices = experiment.interval - experiment.jitter, 2 * experiment.jitter + 1
-    steps: Integers
-    if shortest + choices >= 2**31:
-        steps = rng.integers(shortest, shortest + choices, size=shape, dtype=np.int64)
-        return steps
-    # As rng.integers would do it, a third of the time: words from a whole number of spans, as long as can be.
-    size, span = math.prod(shape), (2**32 - 1) // choices
-    words = rng.bit_generator.random_raw((size + 1) // 2).view(np.uint32)[:size]
-    beyond = np.flatnonzero(words >= span * choices)
-    words[beyond] = rng.integers(0, span * choices, size=beyond.size, dtype=np.uint32)
-    words //= np.uint32(span)
-    words += np.uint32(shortest)
-    steps = words.view(np.int32).reshape(shape)
+    shortest, longest = experiment.interval - experiment.jitter, experiment.interval + experiment.jitter
+    kind = np.int32 if longest < 2**31 else np.int64  # the former are sorted faster
+    steps: Integers = rng.integers(shortest, longest, size=shape, dtype=kind, endpoint=True)
     return steps
 
 
