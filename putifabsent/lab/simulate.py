@@ -244,7 +244,6 @@ def formatted(milliseconds: int) -> str:
 
 _RUNS = 250  # those of a share. Its seed hangs on it: another number would give other results.
 _AT_ONCE = 2**18  # timestamps that are worked on together: few enough for a processor's cache
-_MERGED = 7  # writers whose timestamps are merged, not sorted
 
 
 class Tally(NamedTuple):
@@ -372,8 +371,7 @@ def collisions(times: Integers) -> NDArray[np.int64]:
     """
     _, writers, columns = times.shape
     in_order = times.reshape(len(times), -1)
-    # What is in order already, writer by writer, is merged; of many writers that takes longer than a sort.
-    in_order.sort(axis=-1, kind="stable" if writers <= _MERGED else "quicksort")
+    in_order.sort(axis=-1)
     flat = in_order.reshape(-1)
     equal = np.flatnonzero(flat[1:] == flat[:-1])
     run, place = np.divmod(equal, writers * columns)
