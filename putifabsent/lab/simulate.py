@@ -396,12 +396,9 @@ def timestamps(experiment: Experiment, count: int, rng: np.random.Generator) -> 
         more = _steps(experiment, shape, rng).astype(np.int64)
         more[..., 0] += times[..., -1]
         times = np.concatenate([times, np.cumsum(more, axis=-1)], axis=-1)
-    # No writer can have come to the end before: each step is an interval and a jitter at most.
-    early = max(1, (duration - interval) // (interval + jitter))
-    late = times[..., early:]
-    over = times[..., early - 1 : -1] >= duration
+    over = times[..., :-1] >= duration
     beyond = np.iinfo(times.dtype).max
-    late[over] = np.arange(beyond - np.count_nonzero(over), beyond, dtype=times.dtype)
+    times[..., 1:][over] = np.arange(beyond - np.count_nonzero(over), beyond, dtype=times.dtype)
     return times
 
 
