@@ -106,18 +106,15 @@ def below(root: str, path: str) -> str:
 
 
 @contextmanager
-def of_a_bucket(fs: Any, path: str, address: str = "") -> Iterator[None]:
-    """Have an error that says that there is no table say so of its bucket, if not even that is there.
-
-    ``address`` is the table's, as the user calls it; by default its path.
-    """
+def of_a_bucket(fs: Any, path: str, address: str) -> Iterator[None]:
+    """Have an error that says that there is no table say so of its bucket, if not even that is there."""
     try:
         yield
     except ConfigError as error:
         if not lacks_bucket(fs, path):
             raise
-        bucket, at = path.partition("/")[0], address or path
-        raise ConfigError(f"there is no table at {at}: its bucket {bucket!r} is not there") from error
+        bucket = path.partition("/")[0]
+        raise ConfigError(f"there is no table at {address}: its bucket {bucket!r} is not there") from error
 
 
 def lacks_bucket(fs: Any, path: str) -> bool:
