@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -189,10 +190,12 @@ def _simulated(
         if processes is not None:
             raise ConfigError("--processes is for runs without Spark: leave it or --master out")
         require_pyspark()
-        from putifabsent.lab.on_spark import simulate as on_spark
+        from putifabsent.lab.on_spark import session_at, simulate_on
+        from putifabsent.lab.simulate import Plan
 
-        with screen.waiting(f"a Spark job at {master}"):
-            return on_spark(experiments, runs, seed, master)
+        plan = Plan(experiments, runs, seed)
+        with screen.waiting(f"a Spark job at {master}"), session_at(master, "putifabsent simulate") as spark:
+            return simulate_on(spark, plan)
     from putifabsent.lab.simulate import simulate as here
 
     processes = len(os.sched_getaffinity(0)) if processes is None else processes
@@ -370,15 +373,17 @@ def _stressed(
         if master is None:
             from putifabsent.lab.stress.running import run as here
 
-            progress = running.enter_context(screen.progress())
-            run = lambda contender: here(what, contender, progress)  # noqa: E731 - as the other one
+            run = partial(here, what, progress=running.enter_context(screen.progress()))
         else:
             require_pyspark()
-            from putifabsent.lab.on_spark import stressing
+            from putifabsent.lab import on_spark
 
             jobs = f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"
             running.enter_context(screen.waiting(jobs))
-            run = running.enter_context(stressing(what, master))
+            session = running.enter_context(
+                on_spark.session_at(master, "putifabsent stress", on_spark.SETTINGS)
+            )
+            run = partial(on_spark.stress_on, session, what)
         for contender in contenders:
             try:
                 runs.append(run(contender))

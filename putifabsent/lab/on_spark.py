@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.simulate import Plan
 from putifabsent.lab.stress.running import Ground, obeyed
 
 if TYPE_CHECKING:
-    from putifabsent.lab.simulate import Cell, Experiment
+    from putifabsent.lab.simulate import Cell, Plan
     from putifabsent.lab.stress.paths import Contender
     from putifabsent.lab.stress.pool import Orders, Stress
     from putifabsent.lab.stress.results import Result
@@ -53,38 +52,22 @@ def session_at(
         session.stop()
 
 
-def simulate(experiments: Sequence[Experiment], runs: int, seed: int, master: str) -> list[Cell]:
-    """Do as :func:`.simulate.simulate` does, in a Spark session of its own at ``master``.
-
-    Its workers' Python, which ``PYSPARK_PYTHON`` says, needs this package and numpy.
-    """
-    plan = Plan(experiments, runs, seed)
-    with session_at(master, "putifabsent simulate") as session:
-        return simulate_on(session, plan)
-
-
 def simulate_on(session: SparkSession, plan: Plan, partitions: int | None = None) -> list[Cell]:
-    """Run a plan in a session that is there, in so many tasks; by default a few for each core."""
+    """Run a plan in so many tasks; by default a few for each core.
+
+    The workers' Python, which ``PYSPARK_PYTHON`` says, needs this package and numpy.
+    """
     spark = session.sparkContext
     tasks = partitions or spark.defaultParallelism * _TASKS_A_CORE
     shares = spark.parallelize(range(plan.shares), min(tasks, plan.shares))
     return plan.gather(shares.map(plan.tally).collect())
 
 
-@contextmanager
-def stressing(what: Stress, master: str) -> Iterator[Callable[[Contender], Result]]:
-    """Have what runs one path, in a Spark session that lasts as long as the block.
-
-    Its workers' Python, which ``PYSPARK_PYTHON`` says, needs this package, the clients and pyarrow.
-    """
-    with session_at(master, "putifabsent stress", SETTINGS) as session:
-        yield partial(stress_on, session, what)
-
-
 def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: int | None = None) -> Result:
-    """Run one path in a session that is there, in so many tasks; by default one a core.
+    """Run one path in so many tasks, of a session with :data:`SETTINGS`; by default one a core.
 
-    All of them must have a core at the same time: they are one barrier stage.
+    All of them must have a core at the same time: they are one barrier stage. The workers' Python, which
+    ``PYSPARK_PYTHON`` says, needs this package, the clients and pyarrow.
     """
     spark = session.sparkContext
     tasks = min(tasks or spark.defaultParallelism, what.writers)

@@ -244,7 +244,6 @@ def formatted(milliseconds: int) -> str:
 
 _RUNS = 250  # those of a share. Its seed hangs on it: another number would give other results.
 _AT_ONCE = 2**18  # timestamps that are worked on together: few enough for a processor's cache
-_MERGED = 7  # writers whose timestamps are merged, not sorted
 
 
 class Tally(NamedTuple):
@@ -372,8 +371,7 @@ def collisions(times: Integers) -> NDArray[np.int64]:
     """
     _, writers, columns = times.shape
     in_order = times.reshape(len(times), -1)
-    # What is in order already, writer by writer, is merged; of many writers that takes longer than a sort.
-    in_order.sort(axis=-1, kind="stable" if writers <= _MERGED else "quicksort")
+    in_order.sort(axis=-1)
     flat = in_order.reshape(-1)
     equal = np.flatnonzero(flat[1:] == flat[:-1])
     run, place = np.divmod(equal, writers * columns)
@@ -398,30 +396,17 @@ def timestamps(experiment: Experiment, count: int, rng: np.random.Generator) -> 
         more = _steps(experiment, shape, rng).astype(np.int64)
         more[..., 0] += times[..., -1]
         times = np.concatenate([times, np.cumsum(more, axis=-1)], axis=-1)
-    # No writer can have come to the end before: each step is an interval and a jitter at most.
-    early = max(1, (duration - interval) // (interval + jitter))
-    late = times[..., early:]
-    over = times[..., early - 1 : -1] >= duration
+    over = times[..., :-1] >= duration
     beyond = np.iinfo(times.dtype).max
-    late[over] = np.arange(beyond - np.count_nonzero(over), beyond, dtype=times.dtype)
+    times[..., 1:][over] = np.arange(beyond - np.count_nonzero(over), beyond, dtype=times.dtype)
     return times
 
 
 def _steps(experiment: Experiment, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
     """Draw what lies between timestamps."""
-    shortest, choices = experiment.interval - experiment.jitter, 2 * experiment.jitter + 1
-    steps: Integers
-    if shortest + choices >= 2**31:
-        steps = rng.integers(shortest, shortest + choices, size=shape, dtype=np.int64)
-        return steps
-    # As rng.integers would do it, a third of the time: words from a whole number of spans, as long as can be.
-    size, span = math.prod(shape), (2**32 - 1) // choices
-    words = rng.bit_generator.random_raw((size + 1) // 2).view(np.uint32)[:size]
-    beyond = np.flatnonzero(words >= span * choices)
-    words[beyond] = rng.integers(0, span * choices, size=beyond.size, dtype=np.uint32)
-    words //= np.uint32(span)
-    words += np.uint32(shortest)
-    steps = words.view(np.int32).reshape(shape)
+    shortest, longest = experiment.interval - experiment.jitter, experiment.interval + experiment.jitter
+    kind = np.int32 if longest < 2**31 else np.int64  # the former are sorted faster
+    steps: Integers = rng.integers(shortest, longest, size=shape, dtype=kind, endpoint=True)
     return steps
 
 

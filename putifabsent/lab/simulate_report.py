@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -49,12 +48,6 @@ def expected_mean(writers: float, interval: float, duration: float) -> float:
 def expected_percent(mean: float) -> float:
     """Return how many runs of a hundred have a collision, if they have so many on average."""
     return -100 * math.expm1(-mean)
-
-
-def cumulative(mean: float, most: int) -> float:
-    """Return how likely a run is to have that many collisions, or fewer."""
-    terms = accumulate(range(1, most + 1), lambda term, number: term * mean / number, initial=math.exp(-mean))
-    return min(1.0, math.fsum(terms))
 
 
 class Chances(NamedTuple):
@@ -128,11 +121,13 @@ class _Distribution(NamedTuple):
         low, high = np.searchsorted(np.cumsum(self.mass), [(1 - level) / 2, (1 + level) / 2])
         return self.lowest + int(low), self.lowest + min(int(high), len(self.mass) - 1)
 
+    def at_most(self, number: int) -> float:
+        return float(self.mass[: max(0, number - self.lowest + 1)].sum())
+
     def at_least_as_far_out(self, number: int) -> float:
         """Return how likely such a number is, on that side or on the other."""
-        at = number - self.lowest
-        below, above = self.mass[: max(0, at + 1)].sum(), self.mass[max(0, at) :].sum()
-        return float(min(1.0, 2 * min(below, above)))
+        above = float(self.mass[max(0, number - self.lowest) :].sum())
+        return min(1.0, 2 * min(self.at_most(number), above))
 
 
 def _poisson(mean: float) -> _Distribution:
@@ -177,8 +172,8 @@ def _distribution(
 
 
 def _as_most(mean: float, runs: int, most: int) -> float:
-    below = cumulative(mean, most - 1) ** runs if most else 0.0
-    return min(1.0, 2 * min(cumulative(mean, most) ** runs, 1 - below))
+    run = _poisson(mean)
+    return min(1.0, 2 * min(run.at_most(most) ** runs, 1 - run.at_most(most - 1) ** runs))
 
 
 # --- the report

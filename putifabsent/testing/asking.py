@@ -13,6 +13,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
@@ -177,19 +178,13 @@ def all_pages(page: Callable[..., Any], place: str) -> list[ClaimEntry]:
 def together(writers: int, work: Callable[[int], T]) -> list[T]:
     """Return what ``work`` returns in so many threads that begin it together."""
     gate = threading.Barrier(writers)
-    answers: list[T] = []
 
-    def write(number: int) -> None:
+    def write(number: int) -> T:
         gate.wait(_SECONDS)
-        answers.append(work(number))
+        return work(number)
 
-    threads = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(_SECONDS)
-    assert len(answers) == writers, "somebody was not answered"
-    return answers
+    with ThreadPool(writers) as pool:
+        return pool.map_async(write, range(writers), chunksize=1).get(_SECONDS)
 
 
 def answered(ask: Callable[[], Any]) -> Any:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import pytest
@@ -213,26 +211,20 @@ class PublishTests:
 
     def _publish_while_deleting(self, ask: Ask, folder: str, number: int) -> Any:
         (source, creation), name = _put(ask, folder, b"x" * 1000, f"{number}"), f"{folder}/{number}"
-        gate = threading.Barrier(2)
 
         def publish() -> Any:
-            gate.wait()
             return ask(Publish(source, name, creation))
 
         def delete() -> None:
-            gate.wait()
             # Each time, the copy has come a little further.
             for _ in range(number // 2 % 4):
                 ask(Head(source))
             for each in (source, name):
                 assert ask(Delete(each)) == Deleted()
 
-        with ThreadPoolExecutor(2) as pool:
-            # Whoever comes last is the first to go on.
-            steps = (publish, delete) if number % 2 else (delete, publish)
-            futures = {step: pool.submit(step) for step in steps}
-            futures[delete].result()
-            return futures[publish].result()
+        # Whoever comes last is the first to go on.
+        steps = (publish, delete) if number % 2 else (delete, publish)
+        return together(2, lambda place: steps[place]())[steps.index(publish)]
 
 
 class ConditionalCopyTests:

@@ -26,20 +26,10 @@ T = TypeVar("T")
 _AT_ONCE = 256
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 _AVRO = b"Obj\x01"
-_ZSTANDARD = b"zstandard"
-_CODECS = (b"null", b"deflate", b"bzip2", b"xz")
+_CODECS = ("null", "deflate", "bzip2", "xz")
 _OTHERS = (b"ORC", b"PAR1", b"AGS1")
 """How files begin that are no Avro; the last one is Iceberg's sign of what it has encrypted."""
 _SYNC = 16
-_HEADER = {
-    "type": "record",
-    "name": "header",
-    "fields": [
-        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
-        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC}},
-    ],
-}
 
 
 class Content(NamedTuple):
@@ -116,18 +106,15 @@ def below(root: str, path: str) -> str:
 
 
 @contextmanager
-def of_a_bucket(fs: Any, path: str, address: str = "") -> Iterator[None]:
-    """Have an error that says that there is no table say so of its bucket, if not even that is there.
-
-    ``address`` is the table's, as the user calls it; by default its path.
-    """
+def of_a_bucket(fs: Any, path: str, address: str) -> Iterator[None]:
+    """Have an error that says that there is no table say so of its bucket, if not even that is there."""
     try:
         yield
     except ConfigError as error:
         if not lacks_bucket(fs, path):
             raise
-        bucket, at = path.partition("/")[0], address or path
-        raise ConfigError(f"there is no table at {at}: its bucket {bucket!r} is not there") from error
+        bucket = path.partition("/")[0]
+        raise ConfigError(f"there is no table at {address}: its bucket {bucket!r} is not there") from error
 
 
 def lacks_bucket(fs: Any, path: str) -> bool:
@@ -329,35 +316,30 @@ def records_of(written: bytes) -> list[dict[str, Any]]:
     ``ValueError``: they are torn, or no Avro. ``NotImplementedError``: they are packed in a way that is not
     known here.
     """
-    fastavro = avro()
+    fastavro, file = avro(), io.BytesIO(written)
     try:
-        header: Any = fastavro.schemaless_reader(io.BytesIO(written), _HEADER, None)
-        codec = header["meta"].get("avro.codec", b"null")
-        if codec == _ZSTANDARD:
-            return _decompressed(written, header)
-        if codec in _CODECS:
-            return list(fastavro.reader(io.BytesIO(written)))
+        reader = fastavro.reader(file)
+        if reader.codec == "zstandard":
+            return list(_decompressed(file, fastavro.parse_schema(reader.writer_schema)))
+        if reader.codec in _CODECS:
+            return list(reader)
     except ConfigError:
         raise
     except Exception as error:
         # Whatever a parser makes of torn bytes.
         raise ValueError(f"it is torn, or no Avro: {error}") from error
-    raise NotImplementedError(f"it is packed by {codec.decode(errors='replace')}, which is not known")
+    raise NotImplementedError(f"it is packed by {reader.codec}, which is not known")
 
 
-def _decompressed(written: bytes, header: Any) -> list[dict[str, Any]]:
-    """Return the records of a file that pyarrow must decompress: fastavro wants another package for that."""
-    fastavro, pa = avro(), arrow()
-    read = fastavro.schemaless_reader
-    schema = fastavro.parse_schema(json.loads(header["meta"]["avro.schema"]))
-    file = io.BytesIO(written)
-    read(file, _HEADER, None)
-    records: list[dict[str, Any]] = []
-    while file.tell() < len(written):
+def _decompressed(file: io.BytesIO, schema: Any) -> Iterator[dict[str, Any]]:
+    """Return the records behind a header that pyarrow must decompress: fastavro wants a package for that."""
+    read, pa = avro().schemaless_reader, arrow()
+    file.seek(-_SYNC, io.SEEK_CUR)
+    sync = file.read(_SYNC)
+    while file.tell() < file.getbuffer().nbytes:
         count = read(file, "long", None)
         packed = read(file, "bytes", None)
-        if file.read(_SYNC) != header["sync"]:
-            raise ValueError("it is torn: a block has no end")
+        if file.read(_SYNC) != sync:
+            raise ValueError("a block has no end")
         block = io.BytesIO(pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read())
-        records += (read(block, schema, None) for _ in range(count))
-    return records
+        yield from (read(block, schema, None) for _ in range(count))

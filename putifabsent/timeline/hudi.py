@@ -97,8 +97,8 @@ class HudiTimeline(Timeline[Instant]):
         """
         found: Iterable[Instant]
         if self.layout.in_levels:
-            spans = hudi_history.spans(self.fs, self.manifest(problems).files)
-            found = hudi_history.merged(self.fs, spans, raw=raw, problems=problems)
+            files = hudi_history.timed(self.fs, self.manifest(problems).files)
+            found = hudi_history.merged(self.fs, files, raw=raw, problems=problems)
             if order == "requested":
                 return iter(found)
         else:
@@ -119,7 +119,7 @@ class HudiTimeline(Timeline[Instant]):
         there = listed(self.fs, self._active) if whole.active else []
         files = self.manifest(problems).files if whole.history else ()
         known = frozenset(each.identity for each in active_instants(there))
-        return stretches(hudi_history.spans(self.fs, files), most, there, known)
+        return stretches(hudi_history.timed(self.fs, files), most, there, known)
 
     def records_in(self, part: Part, *, problems: Problems | None = None) -> Iterator[Instant]:
         """Return the instants of a part: first what is active."""
@@ -132,11 +132,11 @@ class HudiTimeline(Timeline[Instant]):
 
     def _archived_in(self, part: Stretch, problems: Problems | None) -> Iterator[Instant]:
         found: Problems | None = None if problems is None else []
-        for each in hudi_history.merged(self.fs, part.spans, raw=False, problems=found):
+        for each in hudi_history.merged(self.fs, part.files, raw=False, problems=found):
             if part.has(each.time) and each.identity not in part.known:
                 yield each
         # A file that reaches into several parts is reported by the first of them.
-        own = {span.file.path for span in part.spans if part.has(span.first)}
+        own = {file.path for file in part.files if part.has(file.first)}
         if problems is not None:
             report_all(problems, [each for each in found or () if each.path in own])
 

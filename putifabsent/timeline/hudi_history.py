@@ -35,7 +35,7 @@ from putifabsent.timeline.files import (
     report_all,
     report_torn,
 )
-from putifabsent.timeline.reading import Details, HistoryFile, Instant, Raw, Span
+from putifabsent.timeline.reading import Details, HistoryFile, Instant, Raw
 
 _VERSION = "_version_"
 _KNOWN = 1
@@ -154,19 +154,19 @@ def _rows(batch: Any, path: str, problems: Problems | None) -> Iterator[Instant]
         report_all(problems, odd)
 
 
-def spans(fs: Any, files: Sequence[HistoryFile]) -> list[Span]:
-    """Return the times in files, by what their own ends say of them, many files at a time.
+def timed(fs: Any, files: Sequence[HistoryFile]) -> list[HistoryFile]:
+    """Return files with the times that their own ends say, many files at a time.
 
-    Of a file whose end can't be read, what its name says: who reads its instants hears why.
+    A file whose end can't be read keeps those of its name: who reads its instants hears why.
     """
     if not files:
         return []
     arrow()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda file: _span(fs, file), files))
+        return list(pool.map(lambda file: _timed(fs, file), files))
 
 
-def _span(fs: Any, file: HistoryFile) -> Span:
+def _timed(fs: Any, file: HistoryFile) -> HistoryFile:
     pa = arrow()
     try:
         with fs.open(file.path, "rb") as opened, pa.parquet.ParquetFile(opened) as parquet:
@@ -177,7 +177,7 @@ def _span(fs: Any, file: HistoryFile) -> Span:
         if getattr(error, "errno", None) is not None:
             raise
         times = []
-    return Span(file, min(times, default=file.first), max(times, default=file.last))
+    return file._replace(first=min(times, default=file.first), last=max(times, default=file.last))
 
 
 def _times(parquet: Any) -> list[str]:
@@ -191,16 +191,18 @@ def _times(parquet: Any) -> list[str]:
     return [time for time in parquet.read(columns=_LIGHT[:1]).column(0).to_pylist() if time is not None]
 
 
-def merged(fs: Any, among: Sequence[Span], *, raw: bool, problems: Problems | None) -> Iterator[Instant]:
+def merged(
+    fs: Any, files: Sequence[HistoryFile], *, raw: bool, problems: Problems | None
+) -> Iterator[Instant]:
     """Return the instants in files by their times, each once, with few files in memory.
 
     An archiver that died in between has archived instants twice.
     """
     waiting: list[Instant] = []
-    for file, first, _ in sorted(among, key=lambda span: span.first):
-        ready = [each for each in waiting if each.time < first]
+    for file in sorted(files, key=lambda file: file.first):
+        ready = [each for each in waiting if each.time < file.first]
         if ready:
-            waiting = [each for each in waiting if each.time >= first]
+            waiting = [each for each in waiting if each.time >= file.first]
             yield from _once(ready)
         waiting.extend(instants_in(fs, file, raw=raw, problems=problems))
     yield from _once(waiting)

@@ -278,31 +278,22 @@ class HistoryFile(NamedTuple):
 
     path: str
     size: int
-    # first, last: as its name says. A table that was upgraded may have files whose names say too little
-    # (:class:`Span`).
+    # first, last: as its name says. In a part as its end says: names in an upgraded table may say too little.
     first: str
     last: str
     level: int  # 0: as they were archived; each level above: of that many files of the level below made one
 
 
-class Span(NamedTuple):
-    """A file of the history, and the times of the instants in it, both included."""
-
-    file: HistoryFile
-    first: str
-    last: str
-
-
 class Stretch(NamedTuple):
     """What was archived of the instants between two times; and in one part of all, what is active.
 
-    ``spans`` are the files of the history that may have instants from one T on, and before the other, or to
+    ``files`` are those of the history that may have instants from one T on, and before the other, or to
     the end; one may be of several stretches. Instants that are ``known`` are active, and not read here.
     """
 
     since: str
     until: str | None
-    spans: tuple[Span, ...]
+    files: tuple[HistoryFile, ...]
     known: frozenset[Identity]
     active: tuple[Listed, ...] = ()
 
@@ -350,20 +341,20 @@ def numbered_parts(
 
 
 def stretches(
-    spans: Sequence[Span], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
+    files: Sequence[HistoryFile], most: int | None, active: Sequence[Listed], known: frozenset[Identity]
 ) -> list[Stretch]:
     """Return stretches that have about as many bytes to read, the oldest one first; at least one."""
-    by_time = sorted(spans, key=lambda span: span.first)
-    begins = starts([span.file.size + _OPENING for span in by_time], most, _ENOUGH_BYTES)
+    by_time = sorted(files, key=lambda file: file.first)
+    begins = starts([file.size + _OPENING for file in by_time], most, _ENOUGH_BYTES)
     # Two files may begin with one T: its instants are one stretch's.
     edges = sorted({by_time[place].first for place in begins})
     found: list[Stretch] = []
     for since, until in zip(["", *edges[1:]], [*edges[1:], None], strict=True):
         empty = Stretch(since, until, (), frozenset(), () if found else tuple(active))
         # In the order of the manifest, as all of them are read in one go.
-        inside = tuple(s for s in spans if s.last >= since and (until is None or s.first < until))
+        inside = tuple(f for f in files if f.last >= since and (until is None or f.first < until))
         own = frozenset(each for each in known if empty.has(each[0]))
-        found.append(empty._replace(spans=inside, known=own))
+        found.append(empty._replace(files=inside, known=own))
     return found
 
 

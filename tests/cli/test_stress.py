@@ -71,10 +71,10 @@ def test_another_client_that_fails_is_left_out_and_named(
 def test_what_has_run_is_shown_though_another_arbiter_s_run_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_or_fail(what: Any, contender: Any, *more: Any) -> Any:
+    def run_or_fail(what: Any, contender: Any, **more: Any) -> Any:
         if contender.label == "putifabsent, ballot":
             raise OSError("no such bucket")
-        return running(what, contender, *more)
+        return running(what, contender, **more)
 
     monkeypatch.setattr("putifabsent.lab.stress.running.run", run_or_fail)
     came = run(tmp_path, *SHORT, "--arbiter", "native", "--arbiter", "ballot", "--json")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from putifabsent.errors import ConfigError
 from putifabsent.timeline import HistoryFile, Problems, Trouble, read
-from putifabsent.timeline.reading import Span, Whole, numbered_parts, starts, stretches
+from putifabsent.timeline.reading import Whole, numbered_parts, starts, stretches
 from tests.timeline.tables import Delta, Hudi, Paimon, block, entry
 from tests.timeline.test_fixtures import TABLES, unpacked
 from tests.timeline.test_history import archived, completion, row, time
@@ -314,17 +314,16 @@ times = st.integers(0, 30)
 def test_every_instant_of_every_file_is_of_one_stretch_that_reads_the_file(
     ranges: list[tuple[int, int]], most: int
 ) -> None:
-    spans = []
+    files = []
     for number, pair in enumerate(ranges):
         first, last = (f"{n:02}" for n in sorted(pair))
-        # Its name may say anything.
-        spans.append(Span(HistoryFile(f"{number}", 1, "15", "15", 0), first, last))
-    found = stretches(spans, most, [], frozenset())
+        files.append(HistoryFile(f"{number}", 1, first, last, 0))
+    found = stretches(files, most, [], frozenset())
     assert 1 <= len(found) <= most
-    for span in spans:
-        for n in range(int(span.first), int(span.last) + 1):
+    for file in files:
+        for n in range(int(file.first), int(file.last) + 1):
             (own,) = [each for each in found if each.has(f"{n:02}")]
-            assert span in own.spans
+            assert file in own.files
 
 
 @given(
