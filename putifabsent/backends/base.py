@@ -174,14 +174,13 @@ PublishOutcome: TypeAlias = Written | Exists | Absent | TryAgain | Refused | May
 StageOutcome: TypeAlias = Staged | Absent | TryAgain | Refused
 
 
-class ConditionalCopy(ABC):
-    """A store that can also copy within itself, only if the target is not there. Few servers honour it."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a probe says of one operation of a store."""
 
-    @abstractmethod
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        """Create ``name`` from the bytes of ``source`` in one request; as for :meth:`Store.create`."""
-
-    copy_async = twin(copy)
+    operation: str  # ``"put"``, ``"complete"``, ``"list"`` or ``"publish"``
+    safe: bool  # whether no fault was found. No proof: a probe can prove a store unsafe, never safe.
+    evidence: str  # what was seen, in a sentence with its figures
 
 
 class Describes(ABC):

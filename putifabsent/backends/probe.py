@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from putifabsent.backends.base import (
     Absent,
-    ConditionalCopy,
     Created,
     Deleted,
     Exists,
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Store
 
     Decision: TypeAlias = base.CompleteOutcome | Absent
-    Prepare: TypeAlias = Callable[[Ground, str, int, int], "Attempt"]
+    Prepare: TypeAlias = Callable[[Ground, str, int], "Attempt"]
 
 __all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
 
@@ -88,15 +87,13 @@ def probe(
     ``progress`` is called with steps done, steps in all, and what is being tried. ``ConfigError``: the store
     has no such operation; ``OSError``: it can't be probed, it does not answer, or lets nobody write there.
     """
-    creating: dict[str, Prepare] = {"put": _put, "complete": _complete}
-    if isinstance(store, ConditionalCopy):
-        creating["copy"] = _copy
     probers: dict[str, Callable[..., _Prober]] = {
-        **{word: partial(_Creating, word, prepare=prepare) for word, prepare in creating.items()},
+        "put": partial(_Creating, "put", prepare=_put),
+        "complete": partial(_Creating, "complete", prepare=_complete),
         "list": partial(_Listing, "list"),
         "publish": partial(_Publishing, "publish"),
     }
-    chosen = list(creating if operations is None else operations)
+    chosen = list(NEEDED if operations is None else operations)
     for word in chosen:
         if word not in probers:
             raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(probers)}")
@@ -221,7 +218,7 @@ class _Creating(_Prober):
         """Attempt ``name``, or a new one each time, until the answer is certain; a few times at most."""
         for number in count():
             tried = name or self.ground.name(self.word)
-            attempt = self.prepare(self.ground, tried, SMALL, 0)
+            attempt = self.prepare(self.ground, tried, SMALL)
             outcome = foreseen(attempt.decide)
             attempt.discard()
             if isinstance(
@@ -232,9 +229,7 @@ class _Creating(_Prober):
 
     def race(self, number: int) -> bool:
         name, size = self.ground.name(self.word), SIZES[number % len(SIZES)]
-        attempts = list(
-            self.pool.map(lambda place: self.prepare(self.ground, name, size, place), range(self.at_once))
-        )
+        attempts = list(self.pool.map(lambda _: self.prepare(self.ground, name, size), range(self.at_once)))
         outcomes = together(self.pool, [partial(foreseen, attempt.decide) for attempt in attempts])
         self._note(attempts, outcomes, look(self.ground.store, name, self.patience))
         list(self.pool.map(lambda attempt: attempt.discard(), attempts))
@@ -278,45 +273,33 @@ def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Cal
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One create of a name, ready, of ``size`` bytes that are made of ``mark``."""
+    """One create of a name, ready, of ``size`` bytes that are made of its token."""
 
     token: str
-    mark: str
     size: int
     decide: Callable[[], Decision]
     discard: Callable[[], None] = lambda: None
 
     def wrote(self, seen: Seen) -> bool:
         """Whether what was read, the token and every byte, is this attempt's."""
-        return seen.token == self.token and seen.data == content(self.mark, self.size)
+        return seen.token == self.token and seen.data == content(self.token, self.size)
 
 
-# Each prepares an attempt from the probe's ground, a name, a number of bytes and the attempt's place among
-# those that are raced together.
+# Each prepares an attempt from the probe's ground, a name and a number of bytes.
 
 
-def _put(ground: Ground, name: str, size: int, _: int) -> Attempt:
+def _put(ground: Ground, name: str, size: int) -> Attempt:
     creation = ground.creation()
-    token, body = creation.token, InMemory(content(creation.token, size))
-    return Attempt(token, token, size, lambda: ground.store.create(name, body, creation))
+    body = InMemory(content(creation.token, size))
+    return Attempt(creation.token, size, lambda: ground.store.create(name, body, creation))
 
 
-def _complete(ground: Ground, name: str, size: int, _: int) -> Attempt:
+def _complete(ground: Ground, name: str, size: int) -> Attempt:
     creation = ground.creation()
-    token = creation.token
-    staged = ground.stage(name, content(token, size), creation)
+    staged = ground.stage(name, content(creation.token, size), creation)
     if not isinstance(staged, Staged):
-        return Attempt(token, token, size, lambda: staged)
-    return Attempt(token, token, size, partial(ground.complete, staged), partial(ground.discard, staged))
-
-
-def _copy(ground: Ground, name: str, size: int, place: int) -> Attempt:
-    creation = ground.creation()
-    source, made = ground.source(place, size)
-    if not isinstance(made, Created):
-        return Attempt(creation.token, source, size, lambda: made)
-    copy = cast("ConditionalCopy", ground.store).copy
-    return Attempt(creation.token, source, size, partial(copy, source, name, creation))
+        return Attempt(creation.token, size, lambda: staged)
+    return Attempt(creation.token, size, partial(ground.complete, staged), partial(ground.discard, staged))
 
 
 def never(what: str, outcome: Decision, seen: Seen) -> str:

@@ -14,18 +14,18 @@ import json
 import os
 import time
 import uuid
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from putifabsent.backends.base import Verdict as Verdict
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-NEEDED = ("put", "complete")  # what a mount can't do without. A rename needs no copy: it has other ways.
+NEEDED = ("put", "complete")  # what a mount can't do without
 BESIDE = ("list", "publish")
 """What another arbiter than the store can't do without, nor a ledger; other mounts never ask for it."""
 
@@ -43,20 +43,6 @@ _BETWEEN_LOOKS = 0.1
 _here: dict[str, dict[str, Any]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a probe says of one operation of a store."""
-
-    operation: str  # ``"put"``, ``"complete"``, ``"copy"``, ``"list"`` or ``"publish"``
-    safe: bool  # whether no fault was found. No proof: a probe can prove a store unsafe, never safe.
-    evidence: str  # what was seen, in a sentence with its figures
-
-    @property
-    def needed(self) -> bool:
-        """Whether a mount that requests the operation can't do without it."""
-        return self.operation in (*NEEDED, *BESIDE)
-
-
 def recall(kind: str, endpoint: str | None, folder: str) -> dict[str, Verdict]:
     """Return what is known of ``endpoint`` and the bucket of ``folder``, and not too old, by operation."""
     is_here = _is_here(urlsplit(endpoint or "").hostname or "")
@@ -68,7 +54,7 @@ def recall(kind: str, endpoint: str | None, folder: str) -> dict[str, Verdict]:
         # Whatever somebody else has made of the file, it is a cache.
         with contextlib.suppress(KeyError, TypeError):
             verdict = Verdict(operation, record["safe"] is True, str(record["evidence"]))
-            limit = UNSAFE_FOR if is_here or (verdict.needed and not verdict.safe) else SAFE_FOR
+            limit = SAFE_FOR if verdict.safe and not is_here else UNSAFE_FOR
             if record["version"] == __version__ and 0 <= time.time() - record["time"] < limit:
                 found[operation] = verdict
     return found

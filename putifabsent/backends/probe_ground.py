@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from putifabsent.backends.base import CompleteOutcome, CreateOutcome, StageOutcome, Store
+    from putifabsent.backends.base import CompleteOutcome, StageOutcome, Store
 
 _AT_ONCE = 16
 # A liar in a versioned bucket leaves one version of a name for each of its winners.
@@ -71,7 +71,6 @@ class Ground:
         self._names: list[str] = []
         self._subfolders: list[Path] = []
         self._open: dict[int, Staged] = {}
-        self._sources: dict[tuple[int, int], tuple[str, CreateOutcome]] = {}
 
     def name(self, word: str, folder: str | None = None) -> str:
         """Return a name that nobody has used, to be removed in the end."""
@@ -107,16 +106,6 @@ class Ground:
         """Discard staged bytes now, unless they have won their name."""
         if self._open.pop(id(staged), None) is not None:
             self.store.discard(staged)
-
-    def source(self, place: int, size: int) -> tuple[str, CreateOutcome]:
-        """Return an object of ``size`` bytes that are its own name, and how it was made: once a place."""
-        if (place, size) in self._sources:
-            return self._sources[place, size]
-        name = self.name(f"source-{place}")
-        made = self.store.create(name, InMemory(content(name, size)), self.creation())
-        if isinstance(made, Created):
-            self._sources[place, size] = name, made
-        return name, made
 
     def __enter__(self) -> Self:
         # Only a local disk has folders that must be there before a file can be.

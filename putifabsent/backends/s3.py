@@ -19,7 +19,6 @@ from fsspec.asyn import sync
 
 from putifabsent.backends.base import (
     Absent,
-    ConditionalCopy,
     Created,
     Deleted,
     Described,
@@ -79,7 +78,7 @@ _PATIENCE = 10.0
 _FAST = 2 * 2**20
 
 
-class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
+class S3Store(Store, Describes, StagesAhead):
     """The store behind an ``s3fs.S3FileSystem``, whose loop runs the asynchronous client.
 
     No single request is waited for longer than ``deadline`` seconds, unless ``read_timeout`` says so.
@@ -326,21 +325,6 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
 
     publish = blocking_twin(publish_async)
 
-    async def copy_async(self, source: str, name: str, creation: Creation) -> base.CreateOutcome:
-        """``CopyObject`` with ``If-None-Match: *``."""
-        from_bucket, from_key = self._split(source)
-        return await self._creating(
-            "copy_object",
-            name,
-            creation,
-            CopySource={"Bucket": from_bucket, "Key": from_key},
-            MetadataDirective="REPLACE",
-            **_ONLY_IF_ABSENT,
-            **source_params(self._added),
-        )
-
-    copy = blocking_twin(copy_async)
-
     def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
         staging = (name, body, creation)
@@ -432,20 +416,17 @@ class S3Store(Store, ConditionalCopy, Describes, StagesAhead):
     async def _put_once(
         self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]
     ) -> base.CreateOutcome:
+        bucket, key = self._split(name)
         data = read_whole(body)
         if isinstance(data, Refused):
             return data
-        return await self._creating("put_object", name, creation, Body=data, **condition)
-
-    async def _creating(
-        self, method: str, name: str, creation: Creation, **parameters: Any
-    ) -> base.CreateOutcome:
-        bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
         try:
-            params = await creation_params(self._sender, self._added, method, creation)
-            answer = await self._sender.call(method, Bucket=bucket, Key=key, **parameters, **params)
+            params = await creation_params(self._sender, self._added, "put_object", creation)
+            answer = await self._sender.call(
+                "put_object", Bucket=bucket, Key=key, Body=data, **condition, **params
+            )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             return Maybe(error) if isinstance(outcome, Gone) else outcome

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
-from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
+from putifabsent.backends.probe_cache import NEEDED, Verdict, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, a_file, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, answering, check_file, empty_table, write
@@ -85,7 +85,6 @@ class Operation(str, Enum):
 
     PUT = "put"
     COMPLETE = "complete"
-    COPY = "copy"
     LIST = "list"
     PUBLISH = "publish"
 
@@ -158,13 +157,11 @@ def _shown(url: str, verdicts: Mapping[str, Verdict]) -> Iterator[Table | str]:
     yield table
     unsafe = [one.operation for one in verdicts.values() if not one.safe]
     stopping = ", ".join(word for word in unsafe if word in NEEDED)
-    beside = ", ".join(word for word in unsafe if word in BESIDE)
     if stopping:
         yield f"Unsafe: a mount of {url} raises UnsafeStore, for {stopping} can't decide who creates a name."
-    elif beside:
-        yield f"Unsafe for an arbiter beside the store: it rests on {beside}. The store's own does not."
     elif unsafe:
-        yield f"A mount of {url} goes on: it makes no conditional copies, and renames in another way."
+        beside = ", ".join(unsafe)
+        yield f"Unsafe for an arbiter beside the store: it rests on {beside}. The store's own does not."
     else:
         yield "No fault was found. That is no proof: a probe can prove a store unsafe, never safe."
 

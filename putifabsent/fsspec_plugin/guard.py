@@ -224,7 +224,6 @@ class Guard:
                 with contextlib.suppress(Exception):
                     yield from self.removals.removing_file(source, {})
             return
-        copies = yield from self.mount.relying_on_copies(name)
         creation, most = self._creation(name, extra, token), self.mount.store.largest_put
         seen: Found | Absent = yield Decide(read(Head(source)))
         if isinstance(seen, Found) and seen.holder.size > most:
@@ -232,7 +231,7 @@ class Guard:
         if isinstance(seen, Found) and self._is_a_commit(name, keep=keep):
             written = yield Call("cat_file", (source,))
             yield from self._judging(name, lambda: written)
-        creating = native.copy(source, name, creation, largest_put=most, copies=copies, seen=seen, keep=keep)
+        creating = native.copy(source, name, creation, largest_put=most, seen=seen, keep=keep)
         yield Decide(creating, name, creates=True)
         if not keep:
             self.mount.forget_listed(source)

@@ -125,7 +125,6 @@ class Mount:
         self._relies: Cache[tuple[str, bool], bool] = Cache()  # for names that are judged, or that are not
         # Of tables whose other mounts were looked at, whether this one has agreed with them, too.
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
-        self._copies: Cache[str, bool] = Cache()
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         # A turn may hold on to it when nobody has its filesystem any more.
         remember(self)
@@ -437,15 +436,6 @@ class Mount:
     def _require_order(self, name: Name) -> None:
         if not self.store.lists_in_order(name.path):
             raise stores.unordered(self.options.arbiter, name.path)
-
-    def relying_on_copies(self, name: Name) -> Steps[bool]:
-        """Find out, once and only when something is copied, whether its copies can be relied on, too."""
-        bucket = _bucket_of(name)
-        if bucket not in self._copies:
-            folder = name.state.rpartition("/")[0]
-            probing = partial(stores.copies_safely, self.options.arbiter, self.store, folder, self.remade)
-            self._copies.keep(bucket, (yield Aside(probing, once=True)))
-        return bool(self._copies.get(bucket))
 
     def agreement(self, name: Name, terms: Terms | None = None) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""

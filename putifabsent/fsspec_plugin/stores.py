@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from putifabsent.backends.base import ConditionalCopy, Store
 from putifabsent.backends.circuit_breaker import RestingLock
 from putifabsent.backends.probe import CREATES, NEEDED, Verdict, verdicts_for
 from putifabsent.backends.registries import Claims, Lock
@@ -23,9 +22,9 @@ from putifabsent.shim.arbiter_choice import BY_THE_STORE, Terms, check, needs_pr
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
+    from putifabsent.backends.base import Store
 
-_COPY = "copy"
+    Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
 
 SCHEMES = {
     "s3": ("s3", "s3a"),
@@ -170,25 +169,15 @@ def rely_on(arbiter: str, needs: Sequence[str], store: Store, folder: str, remad
     ``arbiter`` is the mount's option; ``folder`` is there, and the probe may write in it; ``remade`` makes
     another such store, whose client has room for a race.
     """
-    if _wants_probe(arbiter, store):
-        check(arbiter, verdicts_of(store, folder, remade, needs), store.endpoint() or store.kind)
-
-
-def copies_safely(arbiter: str, store: Store, folder: str, remade: Remade) -> bool:
-    """Return whether the store honours a condition on copies, too; parameters as for :func:`rely_on`."""
-    if (
-        arbiter not in BY_THE_STORE
-        or not isinstance(store, ConditionalCopy)
-        or not _wants_probe(arbiter, store)
-    ):
-        return False
-    return verdicts_of(store, folder, remade, [_COPY])[_COPY].safe
+    endpoint = store.endpoint()
+    if needs_probe(arbiter, store.kind, urlsplit(endpoint).netloc if endpoint else None):
+        check(arbiter, verdicts_of(store, folder, remade, needs), endpoint or store.kind)
 
 
 def verdicts_of(
-    store: Store, folder: str, remade: Remade, operations: Sequence[str] | None = None
+    store: Store, folder: str, remade: Remade, operations: Sequence[str] = NEEDED
 ) -> dict[str, Verdict]:
-    """Return what a probe finds, or has found lately, of these operations of the store, or of all."""
+    """Return what a probe finds, or has found lately, of these operations of the store."""
     wrapped, options, deadline = remade
 
     def another() -> Store:
@@ -199,11 +188,4 @@ def verdicts_of(
         config = {"max_pool_connections": CREATES, **(options.get("config_kwargs") or {})}
         return store_like(remade, config_kwargs=config)
 
-    if operations is None:
-        operations = [*NEEDED, *([_COPY] if isinstance(store, ConditionalCopy) else [])]
     return verdicts_for(store.kind, store.endpoint(), another, folder, operations=operations)
-
-
-def _wants_probe(arbiter: str, store: Store) -> bool:
-    endpoint = store.endpoint()
-    return needs_probe(arbiter, store.kind, urlsplit(endpoint).netloc if endpoint else None)

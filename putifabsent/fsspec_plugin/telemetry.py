@@ -23,7 +23,6 @@ from putifabsent.shim import ballot_state, state_keys
 from putifabsent.shim.requests import (
     Both,
     Complete,
-    Copy,
     Create,
     Now,
     Pause,
@@ -145,7 +144,7 @@ class Counts(NamedTuple):
 
 def _round(request: Request) -> tuple[object, ...] | None:
     """Return which decision a request begins to stand for, if it does."""
-    if isinstance(request, (Create, Copy)):
+    if isinstance(request, Create):
         return (request.name,)
     if isinstance(request, Complete):
         return (request.staged.name,)

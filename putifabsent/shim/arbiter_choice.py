@@ -21,7 +21,6 @@ import json
 import re
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
-from typing import Protocol as Interface
 from urllib.parse import urlsplit
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Got, Listed, TryAgain
@@ -32,6 +31,8 @@ from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from putifabsent.backends.base import Verdict
 
 BY_THE_STORE = ("auto", "native")
 """With these, the store itself decides."""
@@ -60,17 +61,6 @@ _ANOTHER_ARBITER = (
     f'same one in every mount of the table. {_ANOTHER_STORE}; arbiter="native" goes on without asking, only '
     "if you know better"
 )
-
-
-class _Verdict(Interface):
-    """What a probe says of one operation: :class:`putifabsent.backends.probe.Verdict`."""
-
-    @property
-    def safe(self) -> bool: ...
-    @property
-    def evidence(self) -> str: ...
-    @property
-    def needed(self) -> bool: ...
 
 
 def validate(arbiter: str, schemes: Iterable[str]) -> None:
@@ -108,14 +98,14 @@ def needs_probe(arbiter: str, kind: str, host: str | None) -> bool:
     return known.fullmatch((found or "").rstrip(".")) is None
 
 
-def check(arbiter: str, verdicts: Mapping[str, _Verdict], where: str) -> None:
+def check(arbiter: str, verdicts: Mapping[str, Verdict], where: str) -> None:
     """Refuse a store that a probe found unsafe in what a mount can't do without; say what to configure."""
     if arbiter in BY_THE_STORE:
         can_not, instead = "can't decide who creates a name", _ANOTHER_ARBITER
     else:
         can_not = f"does not do what the arbiter {arbiter.partition(':')[0]} rests on"
         instead = _ANOTHER_STORE
-    unsafe = [f"{name}: {each.evidence}" for name, each in verdicts.items() if each.needed and not each.safe]
+    unsafe = [f"{name}: {each.evidence}" for name, each in verdicts.items() if not each.safe]
     if unsafe:
         found = "; ".join(unsafe)
         raise UnsafeStore(

@@ -31,7 +31,6 @@ from putifabsent.shim.expiry import Made, check_win
 from putifabsent.shim.reading import look, read, unanswered
 from putifabsent.shim.requests import (
     Complete,
-    Copy,
     Create,
     Delete,
     Discard,
@@ -44,14 +43,14 @@ from putifabsent.shim.requests import (
     StoreTime,
 )
 from putifabsent.shim.state_keys import creation_of
-from putifabsent.shim.whole import check_whole, is_judged
+from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
-_Source: TypeAlias = Create | Copy | Stage | StageCopy
+_Source: TypeAlias = Create | Stage | StageCopy
 
 _MARGIN = timedelta(seconds=2)
 """Of the store's time as its answers say it, in whole seconds, and as its objects do."""
@@ -77,7 +76,6 @@ def copy(
     creation: Creation,
     *,
     largest_put: int,
-    copies: bool = False,
     seen: Found | Absent | None = None,
     keep: bool = True,
 ) -> Protocol[None]:
@@ -87,10 +85,9 @@ def copy(
 
     The source's user metadata and type go with its bytes, but for what ``creation`` adds.
 
-    With ``copies`` a probe has proven that the store honours a condition on copies. What a format says
-    something of is read all the same, and judged; ``Damaging``: its bytes are not whole. ``seen`` is what a
-    look at the source has shown; None: it is looked at first. A source of more than ``largest_put`` bytes is
-    not judged here: it is copied by the store. ``FileNotFoundError``: ``source`` is not there.
+    ``Damaging``: its bytes are not whole. ``seen`` is what a look at the source has shown; None: it is looked
+    at first. A source of more than ``largest_put`` bytes is not judged here: it is copied by the store.
+    ``FileNotFoundError``: ``source`` is not there.
     """
     if seen is None:
         seen = yield from read(Head(source))
@@ -100,8 +97,6 @@ def copy(
     creation = creation._replace(extra={**seen.properties, **creation.extra})
     if size > largest_put:
         send: _Source = StageCopy(source, size, version, name.path, creation)
-    elif copies and not is_judged(name):
-        send = Copy(source, name.path, creation)
     else:
         got: Got | Absent = yield from read(Get(source))
         if isinstance(got, Absent):

@@ -12,9 +12,8 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.base import ConditionalCopy, Creation, Refused, Staged, Store
-
 if TYPE_CHECKING:
+    from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.backends.body import Body
     from putifabsent.backends.counters import Counter
     from putifabsent.backends.registries import Claim, Claims, Lock
@@ -25,14 +24,6 @@ class Create(NamedTuple):
 
     name: str
     body: Body
-    creation: Creation
-
-
-class Copy(NamedTuple):
-    """Create the name from another object in one request, where the store is known to honour that."""
-
-    source: str
-    name: str
     creation: Creation
 
 
@@ -224,7 +215,7 @@ class Sleep(NamedTuple):
 
 
 Request: TypeAlias = (
-    Create | Copy | Stage | StageCopy | Complete | Discard | Head | Get | List | Walk | Delete | Put | Publish
+    Create | Stage | StageCopy | Complete | Discard | Head | Get | List | Walk | Delete | Put | Publish
     | StoreTime | ReadClaim | WriteClaim | ForgetClaim | ListClaims | SweepClaims
     | Acquire | Release | Advance | Both | Now | Since | Pause | Sleep
 )  # fmt: skip
@@ -249,7 +240,7 @@ def kind_of(request: str) -> str:
 _OF_THE_STORE: dict[type, str] = {
     each: kind_of(each.__name__)
     for each in (
-        *(Create, Copy, Stage, StageCopy, Complete, Discard),
+        *(Create, Stage, StageCopy, Complete, Discard),
         *(Head, Get, List, Walk, Delete, Put, Publish),
     )
 } | {StoreTime: "time"}
@@ -264,22 +255,11 @@ _OF_ITS_FIRST: dict[type, str] = {
 
 def perform(request: Request, store: Store) -> Any:
     """Return the outcome of a request that one call answers; not :class:`Both`, :class:`Since` or a wait."""
-    known = _known(request, store)
-    return _call(request, store, "") if known is None else known
+    return request.clock() if isinstance(request, Now) else _call(request, store, "")
 
 
 async def perform_async(request: Request, store: Store) -> Any:
-    known = _known(request, store)
-    return (await _call(request, store, "_async")) if known is None else known
-
-
-def _known(request: Request, store: Store) -> float | Refused | None:
-    """Return an outcome that nobody has to be asked for; None: it is not of that kind."""
-    if isinstance(request, Now):
-        return request.clock()
-    if isinstance(request, Copy) and not isinstance(store, ConditionalCopy):
-        return Refused(TypeError(f"the {store.kind} store has no conditional copy"))
-    return None
+    return request.clock() if isinstance(request, Now) else await _call(request, store, "_async")
 
 
 def _call(request: Request, store: Store, colour: str) -> Any:

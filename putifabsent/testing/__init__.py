@@ -27,7 +27,7 @@ from putifabsent.testing.races import Race, Raced, race
 if TYPE_CHECKING:
     from putifabsent.testing.asking import Around, Ask
     from putifabsent.testing.counters import CounterTests, LostCounterTests
-    from putifabsent.testing.publishing import ConditionalCopyTests, PublishTests
+    from putifabsent.testing.publishing import PublishTests
     from putifabsent.testing.registries import ClaimsTests, LockTests, LostClaimTests, LostLockTests
     from putifabsent.testing.stores import LostAnswerTests, SharedStoreTests, StoreTests
 
@@ -35,7 +35,6 @@ __all__ = [
     "Around",
     "Ask",
     "ClaimsTests",
-    "ConditionalCopyTests",
     "CounterTests",
     "LockTests",
     "LostAnswerTests",

@@ -1,9 +1,8 @@
-"""Suites for puts and publications, which arbiters beside the store build on; and for conditional copies."""
+"""Suites for puts and publications, which arbiters beside the store build on."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -11,8 +10,6 @@ import pytest
 from putifabsent.backends.base import (
     STATE_FOLDER,
     Absent,
-    ConditionalCopy,
-    Created,
     Creation,
     Deleted,
     Exists,
@@ -24,9 +21,9 @@ from putifabsent.backends.base import (
     Written,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.shim.requests import Copy, Create, Delete, Get, Head, List, Publish, Put
+from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put
 from putifabsent.testing.asking import Around, Ask, created, held, together
-from putifabsent.testing.races import creation_of, race, tell
+from putifabsent.testing.races import creation_of
 from putifabsent.testing.stores import BODIES
 
 
@@ -225,54 +222,6 @@ class PublishTests:
         # Whoever comes last is the first to go on.
         steps = (publish, delete) if number % 2 else (delete, publish)
         return together(2, lambda place: steps[place]())[steps.index(publish)]
-
-
-class ConditionalCopyTests:
-    """What :class:`~putifabsent.backends.base.ConditionalCopy` promises; goes with ``StoreTests``.
-
-    Test it only where the server is known to honour the condition::
-
-        class TestMyStore(ConditionalCopyTests, StoreTests): ...
-    """
-
-    def test_it_says_that_it_copies(self, ask: Ask) -> None:
-        assert isinstance(ask.store, ConditionalCopy)
-
-    def test_a_copied_name_is_its_own_creation(self, ask: Ask, around: Around, folder: str) -> None:
-        name, source = f"{folder}/name", f"{folder}/source"
-        around.write(source, b"bytes")
-        creation = creation_of(name)
-        assert isinstance(ask(Copy(source, name, creation)), Created)
-        assert (around.read(name), around.read(source)) == (b"bytes", b"bytes")
-        assert held(ask, name).token == creation.token
-
-    def test_a_copy_to_a_taken_name_writes_nothing(self, ask: Ask, around: Around, folder: str) -> None:
-        name, source = f"{folder}/name", f"{folder}/source"
-        around.write(source, b"bytes")
-        first = created(ask, name, b"the first")
-        assert isinstance(ask(Copy(source, name, creation_of(name))), Exists)
-        assert around.read(name) == b"the first"
-        assert held(ask, name).token == first.token
-
-    def test_an_absent_source_creates_nothing(self, ask: Ask, around: Around, folder: str) -> None:
-        name = f"{folder}/name"
-        outcome = ask(Copy(f"{folder}/source", name, creation_of(name)))
-        assert isinstance(outcome, Refused)
-        assert isinstance(outcome.error, FileNotFoundError)
-        assert around.read(name) is None
-
-    def test_of_many_threads_one_copies_to_each_name(self, ask: Ask, around: Around, folder: str) -> None:
-        names = [f"{folder}/{number}" for number in range(5)]
-
-        def copying(name: str, body: bytes) -> Callable[[], None]:
-            creation = creation_of(name)
-            source = f"{folder}/sources/{creation.token}"
-            around.write(source, body)
-            return lambda: tell(name, ask(Copy(source, name, creation)))
-
-        done = race(lambda: copying, names, threads=32)
-        assert done.problems(around.read) == []
-        assert done.errors == ()
 
 
 def _state(folder: str) -> str:

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 from fsspec.implementations.memory import MemoryFileSystem
 
 from putifabsent.backends.base import (
-    ConditionalCopy,
     Created,
     Exists,
     Found,
-    Got,
     Maybe,
     Refused,
     Staged,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -177,23 +174,6 @@ class Vague(Memory):
     def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
         outcome = super().create(name, body, creation)
         return outcome if isinstance(outcome, Created) else Maybe(OSError("InternalError (500)"))
-
-
-class Copying(Memory, ConditionalCopy):
-    """Copies, and honours the condition."""
-
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        got = self.get(source)
-        assert isinstance(got, Got)
-        return Memory.create(self, name, InMemory(got.data), creation)
-
-
-class OverwritingCopies(Copying):
-    """Copies, and ignores the condition."""
-
-    def copy(self, source: str, name: str, creation: Creation) -> CreateOutcome:
-        self.fs.store.pop(name, None)
-        return super().copy(source, name, creation)
 
 
 class Uploads(Memory):

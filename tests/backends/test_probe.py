@@ -11,7 +11,6 @@ import fsspec
 import pytest
 
 from putifabsent.backends.base import (
-    ConditionalCopy,
     Refused,
     TryAgain,
 )
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 from tests.backends.probed_stores import (
     FOLDER,
-    Copying,
     Deaf,
     Denying,
     Forgetful,
@@ -44,7 +42,6 @@ from tests.backends.probed_stores import (
     Memory,
     NotImplementing,
     Overwriting,
-    OverwritingCopies,
     Racy,
     RacyCompletion,
     Refusing,
@@ -56,10 +53,10 @@ from tests.backends.probed_stores import (
 # Honest stores
 
 
-@pytest.mark.parametrize("store", [Memory(), Uploads(), Copying()], ids=lambda store: type(store).__name__)
+@pytest.mark.parametrize("store", [Memory(), Uploads()], ids=lambda store: type(store).__name__)
 def test_an_honest_store_is_found_safe_in_each_operation_with_figures(store: Store) -> None:
     verdicts = probe(store, FOLDER, rounds=8)
-    assert list(verdicts) == ["put", "complete", *(["copy"] if isinstance(store, ConditionalCopy) else [])]
+    assert list(verdicts) == ["put", "complete"]
     for word, verdict in verdicts.items():
         assert verdict.operation == word
         assert verdict.safe, verdict.evidence
@@ -84,7 +81,7 @@ def test_a_state_folder_that_others_use_stays(tmp_path: Path) -> None:
 def test_only_a_folder_of_the_probe_is_written_to() -> None:
     written: set[str] = set()
 
-    class Watched(Copying):
+    class Watched(Memory):
         def create(self, name: str, body: Body, creation: Creation) -> CreateOutcome:
             written.update((name, creation.state))
             return super().create(name, body, creation)
@@ -169,12 +166,6 @@ def test_a_liar_in_completions_alone_is_unsafe_in_these_alone() -> None:
     assert verdicts["put"].safe
     assert not verdicts["complete"].safe
     assert "names had more than one winner" in verdicts["complete"].evidence
-
-
-def test_a_liar_in_copies_alone_is_unsafe_in_these_alone() -> None:
-    verdicts = probe(OverwritingCopies(), FOLDER, rounds=2)
-    assert [word for word, verdict in verdicts.items() if not verdict.safe] == ["copy"]
-    assert "overwritten by a conditional copy" in verdicts["copy"].evidence
 
 
 def test_what_a_store_says_of_itself_is_believed() -> None:
@@ -294,12 +285,9 @@ def test_progress_goes_from_nothing_to_all() -> None:
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
-@pytest.mark.parametrize("step", ["put: race 2", "complete: race 1", "copy: race 1"])
+@pytest.mark.parametrize("step", ["put: race 2", "complete: race 1"])
 def test_an_interrupted_probe_leaves_nothing_either(interruption: type[BaseException], step: str) -> None:
-    class Both(Uploads, Copying):
-        pass
-
-    store = Both()
+    store = Uploads()
 
     def interrupt(done: int, total: int, what: str) -> None:
         if what.startswith(step):
@@ -408,7 +396,7 @@ def _probed(running: Server) -> Iterator[tuple[Store, str]]:
 def test_a_real_server_is_found_safe() -> None:
     with _probed(LocalBucketServer()) as (store, bucket):
         verdicts = probe(store, bucket, rounds=3)
-        assert [word for word, verdict in verdicts.items() if verdict.safe] == ["put", "complete", "copy"]
+        assert [word for word, verdict in verdicts.items() if verdict.safe] == ["put", "complete"]
 
 
 def test_a_real_server_that_keeps_no_tokens_is_caught() -> None:
@@ -419,15 +407,14 @@ def test_a_real_server_that_keeps_no_tokens_is_caught() -> None:
 
 
 @pytest.mark.servers
-def test_moto_is_caught_in_completions_and_copies() -> None:
+def test_moto_is_caught_in_completions() -> None:
     with _probed(server("moto")) as (store, bucket):
-        verdicts = probe(store, bucket, operations=["complete", "copy"], rounds=60, seconds=90)
+        verdicts = probe(store, bucket, operations=["complete"], rounds=60, seconds=90)
         assert not verdicts["complete"].safe, verdicts
         assert "had more than one winner" in verdicts["complete"].evidence
-        assert not verdicts["copy"].safe
 
 
-# What racing each by 64 sockets has shown. Copies: hardly any server honours a condition on them.
+# What racing each by 64 sockets has shown.
 _SAFE = {
     "versitygw": {"put", "complete"},
     "minio": {"put", "complete"},

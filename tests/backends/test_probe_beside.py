@@ -16,7 +16,7 @@ from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.local_files import opened_alone
 from putifabsent.backends.memory import MemoryStore
-from putifabsent.backends.probe import BESIDE, CREATES, probe, verdicts_for
+from putifabsent.backends.probe import BESIDE, CREATES, probe
 from putifabsent.backends.probe_ground import Ground
 from putifabsent.fsspec_plugin.stores import store_of
 from tests.backends.memory_stores import OwnMemory
@@ -78,12 +78,6 @@ def test_they_are_tried_only_where_they_are_asked_for() -> None:
 
     assert set(probe(Watched(), FOLDER, rounds=1)) == {"put", "complete"}
     assert all(verdict.safe for verdict in probe(Watched(), FOLDER, rounds=1).values())
-
-
-def test_a_mount_can_not_do_without_what_it_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    verdicts = verdicts_for("memory", "http://beside", Memory, FOLDER, operations=BESIDE)
-    assert [verdict.needed for verdict in verdicts.values()] == [True, True]
 
 
 # --- liars

@@ -20,7 +20,6 @@ SAFE = {
     "complete": Verdict("complete", True, "24 of 24"),
 }
 UNSAFE = {**SAFE, "complete": Verdict("complete", safe=False, evidence="7 of 8 had two winners")}
-NO_COPY = {**SAFE, "copy": Verdict("copy", safe=False, evidence="overwrote")}
 SERVER = ("s3", "http://store.example:9000")
 WHERE = (*SERVER, "bucket/t")
 
@@ -59,10 +58,10 @@ def test_nothing_is_known_of_another_endpoint_or_kind() -> None:
 
 def test_what_creates_names_is_known_by_bucket_and_the_rest_by_server() -> None:
     publish = {"publish": Verdict("publish", safe=True, evidence="128 of 128")}
-    remember(*WHERE, {**NO_COPY, **publish})
+    remember(*WHERE, {**SAFE, **publish})
     for _ in range(2):
         assert recall(*SERVER, "other/t") == publish
-        assert recall(*SERVER, "/bucket/another") == {**NO_COPY, **publish}
+        assert recall(*SERVER, "/bucket/another") == {**SAFE, **publish}
         _in_another_process()
 
 
@@ -78,7 +77,6 @@ def test_the_same_endpoint_in_other_words_is_the_same() -> None:
         (SAFE, SAFE_FOR + 60, set()),
         (UNSAFE, UNSAFE_FOR - 60, {"put", "complete"}),
         (UNSAFE, UNSAFE_FOR + 60, {"put"}),
-        (NO_COPY, SAFE_FOR - 60, {"put", "complete", "copy"}),
         (SAFE, -3600, set()),
     ],
 )
@@ -154,10 +152,10 @@ def test_an_endpoint_with_a_path_is_no_bucket(file: Path) -> None:
 def test_what_is_kept_of_other_stores_stays(file: Path) -> None:
     remember(*WHERE, SAFE)
     remember("gcs", "http://other", "bucket/t", UNSAFE)
-    remember(*WHERE, {"copy": NO_COPY["copy"]})
+    remember(*WHERE, {"complete": UNSAFE["complete"]})
     _in_another_process()
     assert recall("gcs", "http://other", "bucket/t") == UNSAFE
-    assert recall(*WHERE) == NO_COPY
+    assert recall(*WHERE) == UNSAFE
     assert [each.name for each in file.parent.iterdir()] == ["verdicts.json"]
 
 

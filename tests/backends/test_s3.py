@@ -18,7 +18,6 @@ from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, 
 from putifabsent.testing import (
     Around,
     Ask,
-    ConditionalCopyTests,
     LostAnswerTests,
     PublishTests,
     SharedStoreTests,
@@ -29,7 +28,7 @@ from putifabsent.testing.races import creation_of
 from tests.backends.on_stub import PAGE, Objects
 from tests.backends.s3_stores import maker
 from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
-from tests.servers import SERVERS, LocalBucketServer, S3Server, chosen
+from tests.servers import SERVERS, S3Server, chosen
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def chosen_of(*names: str) -> list[Any]:
 
 
 HONEST = chosen_of("localbucket", "minio", "versitygw")
-"""Servers whose PUT and Complete decide. Of their conditional copies, only localbucket's do."""
+"""Servers whose PUT and Complete decide."""
 
 COPYING = chosen_of("localbucket", "minio")
 """Servers that copy an object in one step with what is deleted; versitygw goes on to copy it."""
@@ -146,19 +145,6 @@ class TestObstoreLane(OnAServer, LostAnswerTests, SharedStoreTests):
 
 class TestAiobotocoreLane(OnAServer, LostAnswerTests, StoreTests):
     lane: ClassVar[Lane] = "full"
-
-
-class TestConditionalCopy(OnAServer, ConditionalCopyTests):
-    lane: ClassVar[Lane] = "full"
-
-    @pytest.fixture(scope="class")
-    def server(self) -> Iterator[S3Server]:
-        with LocalBucketServer() as running:
-            yield running
-
-    @pytest.fixture(params=["sync", "async"])
-    def ask(self, request: pytest.FixtureRequest, store: S3Store) -> Ask:
-        return Ask(store, request.param)
 
 
 class Publishing(OnAServer, PublishTests):

@@ -115,9 +115,9 @@ def test_a_condition_that_an_older_botocore_does_not_know_is_not_left_out(
 ) -> None:
     stub.put("bucket", "t/source", b"mine")
     stub.put("bucket", "t/name", b"another's")
-    of_a_copy = {"Bucket", "Key", "CopySource", "Metadata", "MetadataDirective"}
-    monkeypatch.setitem(ParamKwargsHelper._kwarg_cache, "CopyObject", of_a_copy)
-    assert isinstance(store.copy(SOURCE, NAME, creation_of(NAME)), Refused)
+    known = {"Bucket", "Key", "UploadId", "MultipartUpload"}
+    monkeypatch.setitem(ParamKwargsHelper._kwarg_cache, "CompleteMultipartUpload", known)
+    assert isinstance(store.complete(stage_copy(store)), Refused)
     assert stub.objects["bucket", "t/name"].data == b"another's"
 
 
@@ -127,15 +127,15 @@ def test_a_condition_that_an_older_botocore_does_not_know_is_not_left_out(
 def nothing_said(request: str, store_in: Callable[[str], S3Store]) -> Any:
     with Scripted(Reply(200)) as server:
         store = store_in(server.url)
-        if request == "copy":
-            return store.copy(SOURCE, NAME, creation_of(NAME))
+        if request == "publish":
+            return store.publish(SOURCE, NAME, creation_of(NAME))
         if request == "put":
             return store.create(NAME, InMemory(b"x"), creation_of(NAME))
         part = {"PartNumber": 1, "ETag": '"e"'}
         return store.complete(Staged(NAME, s3_client.Upload("bucket", "t/name", "upload", [part])))
 
 
-@pytest.mark.parametrize("request_", ["put", "copy", "complete"])
+@pytest.mark.parametrize("request_", ["put", "publish", "complete"])
 def test_an_empty_success_may_be_anything(request_: str) -> None:
     def store_in(url: str) -> S3Store:
         return maker({"key": "k", "secret": "s", "endpoint_url": url}, "full")()

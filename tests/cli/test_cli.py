@@ -433,7 +433,7 @@ def test_probe_writes_what_it_found_for_a_list_of_stores(
 ) -> None:
     found = {
         "put": Verdict("put", safe=True, evidence="24 of 24"),
-        "copy": Verdict("copy", safe=False, evidence="an existing object was overwritten"),
+        "complete": Verdict("complete", safe=False, evidence="an existing object was overwritten"),
     }
     monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
     file = tmp_path / "stores" / "mine.md"
@@ -442,19 +442,9 @@ def test_probe_writes_what_it_found_for_a_list_of_stores(
     assert re.search(rf"Raced on 20\d\d-\d\d-\d\d by putifabsent {re.escape(__version__)}\.", written)
     assert "24 names, with 64 simultaneous creates of each" in written
     assert (
-        "| `put` | safe | 24 of 24 |\n| `copy` | **unsafe** | an existing object was overwritten |" in written
+        "| `put` | safe | 24 of 24 |\n| `complete` | **unsafe** | an existing object was overwritten |"
+        in written
     )
-
-
-def test_a_store_that_only_can_not_copy_is_unsafe_and_can_be_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {
-        "put": Verdict("put", safe=True, evidence="24 of 24"),
-        "copy": Verdict("copy", safe=False, evidence="an existing object was overwritten"),
-    }
-    monkeypatch.setattr("putifabsent.cli.stores.race", lambda *_, **__: found)
-    result = _run("probe", "memory://b")
-    assert result.exit_code == 5
-    assert "A mount of memory://b goes on: it makes no conditional copies" in result.stdout
 
 
 def test_what_only_other_arbiters_rest_on_is_probed_where_it_is_asked_for(
@@ -516,7 +506,7 @@ def test_a_real_s3_server_is_probed_put_to_and_resolved(file: str, localbucket: 
     )
     probed = _run("probe", f"s3://{bucket}", "--rounds", "1", *at, "--json")
     assert probed.exit_code == 0, probed.stderr
-    assert list(_json(probed)) == ["put", "complete", "copy"]
+    assert list(_json(probed)) == ["put", "complete"]
     name = f"s3://{bucket}/t/snapshot/snapshot-1"
     native = (*at, "-o", "arbiter=native")
     put = _run("put", file, name, *native, "--json")

@@ -12,7 +12,6 @@ from putifabsent.fsspec_plugin.telemetry import Counts
 from putifabsent.shim.ballot_state import Accept, End, Prepare, written
 from putifabsent.shim.requests import (
     Both,
-    Copy,
     Create,
     Head,
     List,
@@ -82,7 +81,6 @@ def test_a_pause_is_no_request_and_neither_is_a_look_at_a_clock() -> None:
     "again",
     [
         (Create(NAME, NOTHING, MINE), Create(NAME, NOTHING, MINE)),
-        (Copy(NAME, NAME, MINE), Copy(NAME, NAME, MINE)),
         (vote(MY_BYTES), vote(Prepare(1, 0, f"{ME}.1"))),
         (claim(), claim()),
     ],

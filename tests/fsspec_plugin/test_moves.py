@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from putifabsent import NameTaken
-from putifabsent.backends.base import ConditionalCopy
 from putifabsent.backends.local import LocalStore
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from tests.stub import Cloud, Op, Step
@@ -262,7 +261,7 @@ def test_a_source_that_is_a_folder_as_well_is_not_copied_round_the_guard(
     assert stub.objects["bucket", f"t/{LOG}"].data == WINNER
 
 
-@pytest.mark.parametrize("way", ["put", "parts", "copy"])
+@pytest.mark.parametrize("way", ["put", "parts"])
 @pytest.mark.parametrize("cloud", get_args(Cloud))
 def test_an_object_s_own_metadata_and_type_go_with_it(
     stub: FaultStub, cloud: Cloud, way: str, monkeypatch: pytest.MonkeyPatch
@@ -270,7 +269,6 @@ def test_an_object_s_own_metadata_and_type_go_with_it(
     plain, name = filesystem(stub, cloud), "bucket/t/claimed"
     fs = GuardedFileSystem(fs=plain, arbiter="native", guard=["**/claimed"], skip_instance_cache=True)
     monkeypatch.setattr(type(fs.backend), "largest_put", 3 if way == "parts" else 16)
-    fs.mount._copies.keep("bucket", way == "copy" and isinstance(fs.backend, ConditionalCopy))
     own = {"who": "me", "putifabsenttoken": "another's"}
     stub.call(lambda state: state.put("bucket", "src", WINNER, own, content_type="text/plain"))
     fs.mv("bucket/src", name)

@@ -197,10 +197,10 @@ MUTANTS = (
         "PlainNames",
     ),
     Mutant(
-        "what a store may copy is not judged",
+        "what is copied is not judged",
         "create",
-        "    elif copies and not is_judged(name):\n",
-        "    elif copies:\n",
+        "        check_whole(name, body)\n",
+        "",
         None,
     ),
     Mutant(

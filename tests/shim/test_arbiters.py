@@ -12,7 +12,6 @@ from putifabsent.shim.arbiter_choice import check, needs_probe, validate
 
 PUT = Verdict("put", safe=True, evidence="24 of 24 names had one winner")
 COMPLETE = Verdict("complete", safe=False, evidence="7 of 8 names had more than one winner")
-COPY = Verdict("copy", safe=False, evidence="an existing object was overwritten")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +124,13 @@ def test_a_store_on_which_no_arbiter_can_rest_is_refused() -> None:
 
 def test_an_unsafe_store_is_refused_with_the_evidence_and_what_to_configure() -> None:
     with pytest.raises(UnsafeStore) as caught:
-        check("auto", {"put": PUT, "complete": COMPLETE, "copy": COPY}, "http://127.0.0.1:9000")
+        check("auto", {"put": PUT, "complete": COMPLETE}, "http://127.0.0.1:9000")
     said = str(caught.value)
     assert "http://127.0.0.1:9000" in said
     assert "complete: 7 of 8 names had more than one winner" in said
     assert 'arbiter="native"' in said
     assert 'arbiter="ballot"' in said
     assert "put:" not in said
-    assert "copy:" not in said
 
 
 def test_every_unsafe_operation_is_named() -> None:
@@ -141,5 +139,5 @@ def test_every_unsafe_operation_is_named() -> None:
         check("auto", {"put": put, "complete": COMPLETE}, "x")
 
 
-def test_a_store_that_only_can_not_copy_is_relied_on() -> None:
-    check("auto", {"put": PUT, "complete": Verdict("complete", safe=True, evidence=""), "copy": COPY}, "x")
+def test_a_store_in_which_no_fault_was_found_is_relied_on() -> None:
+    check("auto", {"put": PUT, "complete": Verdict("complete", safe=True, evidence="")}, "x")

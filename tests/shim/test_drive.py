@@ -22,7 +22,6 @@ from putifabsent.shim.requests import (
     Acquire,
     Advance,
     Complete,
-    Copy,
     Create,
     Delete,
     Discard,
@@ -195,15 +194,6 @@ def test_a_sleep_is_as_long_as_it_says_or_not_begun(
 
     assert run(protocol(), Answers()) is slept
     assert clock.pauses == [seconds] * slept
-
-
-def test_a_store_that_cannot_copy_refuses_to(run: Any) -> None:
-    def protocol() -> Protocol[Any]:
-        return (yield Copy("s", PATH, MINE))
-
-    store = Answers()
-    assert isinstance(run(protocol(), store).error, TypeError)
-    assert store.asked == []
 
 
 def test_whoever_takes_notes_is_told_of_each_request_before_it_is_performed(run: Any, clock: Clock) -> None:

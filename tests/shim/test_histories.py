@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATH = "bucket/t/name"
 SNAPSHOT = re.compile(r"snapshot-(?P<n>\d+)")
 ALIASES = ("bucket/t/v3.a", "bucket/t/v3.b", "bucket/t/v3.c")
-KINDS = ("small", "large", "rename", "large rename", "copy", "large copy", "conditional copy")
+KINDS = ("small", "large", "rename", "large rename", "copy", "large copy")
 WRITERS = 2
 """At work at the same time; a history has as many as it likes, one after the other."""
 
@@ -63,7 +63,7 @@ class History:
             source = f"bucket/sources/{token}"
             self.world.place(source, data, None)
             protocol = (self.shim.rename if "rename" in kind else self.shim.copy)(
-                source, name, creation, largest_put=most, copies="conditional" in kind
+                source, name, creation, largest_put=most
             )
         else:
             protocol = self.shim.create(name, InMemory(data), creation, largest_put=most)

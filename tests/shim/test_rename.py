@@ -19,7 +19,7 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.errors import Damaging, NameTaken, OutcomeUnknown
-from putifabsent.shim.requests import Complete, Copy, Create, Delete, Get, Head, List, StageCopy
+from putifabsent.shim.requests import Complete, Create, Delete, Get, Head, List, StageCopy
 from tests.shim.scripted import (
     BUSY,
     LOST,
@@ -67,17 +67,11 @@ def test_a_large_source_is_staged_by_the_store_from_the_object_that_was_seen(shi
     assert play(protocol, *script) is None
 
 
-def test_a_proven_store_copies_in_one_request(shim: Shim) -> None:
-    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, copies=True)
-    assert play(protocol, (Head(SOURCE), held_by(OTHER)), (Copy(SOURCE, PATH, MINE), Created())) is None
-
-
-def test_a_proven_store_copies_nothing_that_a_format_says_something_of(shim: Shim) -> None:
-    """Half of it, and nothing at all, would be copied like all else."""
+def test_what_a_format_says_something_of_is_judged(shim: Shim) -> None:
     log = "bucket/t/_delta_log"
     name = named(f"{log}/{0:020d}.json")
     for data, lack in (b'{"add": {', "braces"), (b'{"commitInfo":{}}\n', None):
-        protocol = shim.copy(SOURCE, name, MINE, largest_put=SMALL, copies=True)
+        protocol = shim.copy(SOURCE, name, MINE, largest_put=SMALL)
         read = (Head(SOURCE), Found(Holder(OTHER, size=len(data)))), (Get(SOURCE), Got(data))
         if lack is not None:
             with pytest.raises(Damaging, match=lack):
@@ -96,13 +90,14 @@ def test_what_was_looked_at_is_not_looked_at_again(shim: Shim) -> None:
 
 
 def test_a_lost_answer_to_a_copy_is_resolved_by_token(shim: Shim) -> None:
-    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL, copies=True)
-    copy = Copy(SOURCE, PATH, MINE)
+    protocol = shim.copy(SOURCE, NAME, MINE, largest_put=SMALL)
+    create = Create(PATH, SameBytes(b"12345678"), MINE)
     script = (
         (Head(SOURCE), held_by(OTHER)),
-        (copy, Maybe(LOST)),
+        (Get(SOURCE), Got(b"12345678")),
+        (create, Maybe(LOST)),
         later(1),
-        (copy, Exists()),
+        (create, Exists()),
         (LOOK, held_by(ME)),
     )
     assert play(protocol, *script) is None

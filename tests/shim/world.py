@@ -25,7 +25,6 @@ from putifabsent.backends.base import (
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
 from putifabsent.shim.requests import (
     Complete,
-    Copy,
     Create,
     Delete,
     Discard,
@@ -134,12 +133,6 @@ class World:
     def _create(self, request: Create) -> Any:
         return self._decide(request.name, request.body.whole(), request.creation)
 
-    def _copy(self, request: Copy) -> Any:
-        source = self.objects.get(request.source)
-        if source is None:
-            return Refused(FileNotFoundError(request.source))
-        return self._decide(request.name, source.data, request.creation)
-
     def _complete(self, request: Complete) -> Any:
         number = request.staged.upload
         if number not in self.uploads:
@@ -213,7 +206,7 @@ class World:
             return KeyboardInterrupt()
         if fate == "refused":
             return Refused(NO_RIGHTS)
-        if isinstance(request, (Create, Copy, Complete)):
+        if isinstance(request, (Create, Complete)):
             return {"conflict": Exists(), "busy": TryAgain(BUSY)}.get(fate) or self._change(
                 request, fate, token
             )
@@ -267,7 +260,7 @@ class Writer:
         """Have the request under way meet its fate, and the protocol hear of it."""
         request = self.request
         self._check_before(request)
-        if isinstance(request, (Create, Copy, Complete)) and self.sent is None:
+        if isinstance(request, (Create, Complete)) and self.sent is None:
             self.sent = self.world.now
         if isinstance(request, Since):
             assert self.sent is not None
@@ -304,7 +297,7 @@ class Writer:
         return self.world.was_born(self.name.path, self.token)
 
     def _check_before(self, request: Any) -> None:
-        if isinstance(request, (Create, Copy, Stage, StageCopy)):
+        if isinstance(request, (Create, Stage, StageCopy)):
             assert (request.name, request.creation.token) == (self.name.path, self.token)
             assert not self.born_and_absent, "a name that was created, and then deleted, is created again"
         if isinstance(request, (Create, Stage)):
@@ -326,7 +319,7 @@ class Writer:
             self.born_and_absent = False
         if isinstance(request, Head) and request.name in self.name.aliases and not self.has_sent:
             self.evidence = outcome.holder if isinstance(outcome, Found) else None
-        self.has_sent = self.has_sent or isinstance(request, (Create, Copy, Stage, StageCopy))
+        self.has_sent = self.has_sent or isinstance(request, (Create, Stage, StageCopy))
         if isinstance(request, Delete) and request.name == self.name.path:
             self.has_removed = True
         if isinstance(outcome, Exists):
