@@ -358,7 +358,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     info, checksum, ukey = queries.info, queries.checksum, queries.ukey
     created, modified, sign, du = queries.created, queries.modified, queries.sign, queries.du
     ls, find, glob, expand_path = queries.ls, queries.find, queries.glob, queries.expand_path
-    walk, _walk = queries.walk, queries.walk_async
     invalidate_cache = queries.invalidate_cache
 
     # Creating one file
