@@ -122,18 +122,13 @@ def mv(
         return fs.rm_file(path1)
     if both_plain and _stays(fs, path1, path2):
         return None
-    _refuse_depth(recursive=recursive, maxdepth=maxdepth)
+    if recursive and maxdepth is not None:  # fsspec's own copies what is not deeper, and then removes all
+        raise ValueError("a move to a depth would lose what is deeper: copy, and remove what was copied")
     # fsspec's own fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
     if both_plain and recursive and moves_folders:
         return _move_folder(fs, path1, path2)
     return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
-
-
-def _refuse_depth(*, recursive: bool, maxdepth: int | None) -> None:
-    """Refuse a move of which fsspec's own copies what is not deeper, and then removes all."""
-    if recursive and maxdepth is not None:
-        raise ValueError("a move to a depth would lose what is deeper: copy, and remove what was copied")
 
 
 def _values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
