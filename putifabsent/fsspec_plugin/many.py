@@ -36,7 +36,6 @@ from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.steps import Either, Steps
-from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.drive import walk, walk_async
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Name, Role
@@ -408,10 +407,8 @@ def waited_for(
 ) -> Any:
     """Run an asynchronous method on a loop of another thread; an interrupt here cancels it there."""
     ends: list[BaseException] = []
-    held = turns_held()
 
     async def watched() -> Any:
-        with_turns(held)
         try:
             return await method(*args, **kwargs)
         except BaseException as error:
