@@ -193,10 +193,9 @@ class Guard:
             check_whole(name, body)
         else:
             yield Aside(partial(check_whole, name, body))
-        if self.commits is not None:
-            yield from self._judging(name, body.whole)
+        yield from self._judging(name, body.whole)
         self.refuse_folder(name)
-        yield from (self.mount if rules is None else rules).relying(name)
+        yield from self.relying(name)
         ahead: Ahead | None = getattr(body, "ahead", None)
         creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
         create = self.by_name if rules is None else rules.creating
@@ -215,7 +214,7 @@ class Guard:
         if rules is not None:
             yield from rules.stepping_to(name)
         self.refuse_folder(name)
-        yield from (self.mount if rules is None else rules).relying(name)
+        yield from self.relying(name)
         if self._goes_through_here(source, name, keep=keep):
             yield from self._through_here(source, name, extra, token, keep=keep)
             if not keep:
