@@ -146,6 +146,8 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         **asyn: Any,
     ) -> None:
         super().__init__(**asyn)
+        for each in ("auto_mkdir", "dircache"):  # fsspec's constructors set them: they are the wrapped one's
+            self.__dict__.pop(each, None)
         is_foreign = self.asynchronous and wrapped.async_impl
         if wrapped.async_impl and fs is None and asyn.get("loop") is not None:
             target = {"loop": asyn["loop"], **target}  # both work in one
@@ -185,16 +187,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def async_impl(self) -> bool:
         """Whether the wrapped filesystem is asynchronous; of one that is not, the methods go to threads."""
         return bool(self.mount.wrapped.async_impl)
-
-    @property
-    def dircache(self) -> Any:
-        return self.fs.dircache
-
-    @dircache.setter
-    def dircache(self, value: Any) -> None:
-        # fsspec's own constructor gives each filesystem one, before anything is wrapped.
-        if "mount" in vars(self):
-            self.fs.dircache = value
 
     def __getattr__(self, name: str) -> Any:
         """Return what only the wrapped filesystem has: see :mod:`putifabsent.fsspec_plugin.delegation`."""
@@ -358,7 +350,6 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     info, checksum, ukey = queries.info, queries.checksum, queries.ukey
     created, modified, sign, du = queries.created, queries.modified, queries.sign, queries.du
     ls, find, glob, expand_path = queries.ls, queries.find, queries.glob, queries.expand_path
-    walk, _walk = queries.walk, queries.walk_async
     invalidate_cache = queries.invalidate_cache
 
     # Creating one file

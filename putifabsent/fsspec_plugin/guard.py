@@ -22,7 +22,7 @@ from putifabsent.backends.base import Absent, Created, Creation, Found, Refused
 from putifabsent.backends.local_files import obstacle
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown
-from putifabsent.fsspec_plugin.hudi import Hudi, rules_of
+from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.fsspec_plugin.ledgers import Ledgers
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount, new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
@@ -57,7 +57,7 @@ class Guard:
         self.losers = Losers(mount, self.slots)
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
-        self.rules: Hudi | None = rules_of(mount, self)
+        self.rules = Hudi(mount, self) if Hudi.format in mount.policy.formats else None
 
     def rules_for(self, name: Name) -> Hudi | None:
         rules = self.rules
@@ -102,7 +102,7 @@ class Guard:
         """Return what ``path`` is, if writing it is a create, or None if it is the wrapped filesystem's."""
         name = self.classify(path, explicit=explicit)
         rules = self.rules_for(name)
-        if rules is not None and (own := rules.own_instant(name)) is not None:
+        if self.salts is not None and (own := self.salts.own_instant(name)) is not None:
             return own if name.guarded or explicit else None
         found: Name | None = name
         if not name.guarded:
@@ -122,8 +122,7 @@ class Guard:
     def known_as(self, path: str) -> Steps[Name]:
         """Return what an explicit creation of ``path`` would be of."""
         name = self.mount.policy.classify(path)
-        rules = self.rules_for(name)
-        if rules is not None and (own := rules.own_instant(name)) is not None:
+        if self.salts is not None and (own := self.salts.own_instant(name)) is not None:
             return own
         found = yield from self.with_evidence(name)
         return name if found else name.unproven()
@@ -194,10 +193,9 @@ class Guard:
             check_whole(name, body)
         else:
             yield Aside(partial(check_whole, name, body))
-        if self.commits is not None:
-            yield from self._judging(name, body.whole)
+        yield from self._judging(name, body.whole)
         self.refuse_folder(name)
-        yield from (self.mount if rules is None else rules).relying(name)
+        yield from self.relying(name)
         ahead: Ahead | None = getattr(body, "ahead", None)
         creation = ahead.creation if ahead is not None else self._creation(name, extra, token)
         create = self.by_name if rules is None else rules.creating
@@ -216,7 +214,7 @@ class Guard:
         if rules is not None:
             yield from rules.stepping_to(name)
         self.refuse_folder(name)
-        yield from (self.mount if rules is None else rules).relying(name)
+        yield from self.relying(name)
         if self._goes_through_here(source, name, keep=keep):
             yield from self._through_here(source, name, extra, token, keep=keep)
             if not keep:

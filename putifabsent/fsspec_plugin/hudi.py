@@ -63,11 +63,6 @@ class Table(NamedTuple):
     version: int  # of its layout
 
 
-def rules_of(mount: Mount, guard: Guard) -> Hudi | None:
-    """Return Hudi's rules; None: the mount guards no names of Hudi's."""
-    return Hudi(mount, guard) if hudi.FORMAT in mount.policy.formats else None
-
-
 class Hudi:
     """The rules of Hudi's tables in one mount."""
 
@@ -94,10 +89,6 @@ class Hudi:
     def is_a_step(self, name: Name) -> bool:
         """Whether a name is a step of a timeline, and such steps are checked."""
         return self._mount.options.strict and name.role is Role.INSTANT and name.format == hudi.FORMAT
-
-    def own_instant(self, name: Name) -> Name | None:
-        """Return where this session keeps an instant that is not unique; None for all other names."""
-        return None if self.salts is None else self.salts.own_instant(name)
 
     def _is_kept(self, name: Name) -> bool:
         return self.salts is not None and self.salts.is_kept(name)

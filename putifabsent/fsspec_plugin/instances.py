@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 from fsspec.config import apply_config
@@ -21,9 +21,10 @@ from putifabsent.fsspec_plugin.options import made_with, this_session
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.fsspec_plugin.mount import Mount
     from putifabsent.inspection.inspecting import Commits
 
-_known: weakref.WeakSet[Forgets] = weakref.WeakSet()
+_known: weakref.WeakSet[Mount | Commits] = weakref.WeakSet()
 # Those of other processes, by all their options but for whom they work.
 _alike: weakref.WeakValueDictionary[str, GuardedFileSystem] = weakref.WeakValueDictionary()
 # fsspec keeps what it has made; of those it keeps these, by their tokens there, the oldest first.
@@ -152,15 +153,8 @@ class CachedToo(_Cached):
             _skips_cache.reset(token)
 
 
-class Forgets(Protocol):
-    """What has something that works in one process alone."""
-
-    def forget_process(self) -> None:
-        """Forget it, in a forked child."""
-
-
-def remember(made: Forgets) -> None:
-    """Have it forget that in each forked child, as long as anybody has it."""
+def remember(made: Mount | Commits) -> None:
+    """Have it forget what works in one process alone, in each forked child, as long as anybody has it."""
     _known.add(made)
 
 

@@ -36,7 +36,6 @@ from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.steps import Either, Steps
-from putifabsent.fsspec_plugin.turns import turns_held, with_turns
 from putifabsent.shim.drive import walk, walk_async
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Name, Role
@@ -122,18 +121,13 @@ def mv(
         return fs.rm_file(path1)
     if both_plain and _stays(fs, path1, path2):
         return None
-    _refuse_depth(recursive=recursive, maxdepth=maxdepth)
+    if recursive and maxdepth is not None:  # fsspec's own copies what is not deeper, and then removes all
+        raise ValueError("a move to a depth would lose what is deeper: copy, and remove what was copied")
     # fsspec's own fails on the folders of a store that has none.
     moves_folders = not mount.has_folders or type(mount.fs).mv is not AbstractFileSystem.mv
     if both_plain and recursive and moves_folders:
         return _move_folder(fs, path1, path2)
     return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
-
-
-def _refuse_depth(*, recursive: bool, maxdepth: int | None) -> None:
-    """Refuse a move of which fsspec's own copies what is not deeper, and then removes all."""
-    if recursive and maxdepth is not None:
-        raise ValueError("a move to a depth would lose what is deeper: copy, and remove what was copied")
 
 
 def _values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
@@ -413,10 +407,8 @@ def waited_for(
 ) -> Any:
     """Run an asynchronous method on a loop of another thread; an interrupt here cancels it there."""
     ends: list[BaseException] = []
-    held = turns_held()
 
     async def watched() -> Any:
-        with_turns(held)
         try:
             return await method(*args, **kwargs)
         except BaseException as error:

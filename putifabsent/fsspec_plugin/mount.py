@@ -122,7 +122,6 @@ class Mount:
         self._arbiter: Arbiter | None = None
         # What a bucket can be relied on for: some stores honour no conditions where versions are kept.
         self.relied: Cache[str, set[str]] = Cache()
-        self._relies: Cache[tuple[str, bool], bool] = Cache()  # for names that are judged, or that are not
         # Of tables whose other mounts were looked at, whether this one has agreed with them, too.
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -385,10 +384,7 @@ class Mount:
 
         It is ``judged`` where more than the name decides, so that the store must be able to do more.
         """
-        if (_bucket_of(name), judged) in self._relies:
-            if judged or not self.by_the_store:
-                self._require_order(name)  # another bucket's order may be another
-        else:
+        if self._needs(name, judged=judged):
             yield Aside(partial(self.rely, name, judged=judged), once=True)
         if not self._agreed.get(name.state):
             yield Decide(self.agreement(name, (yield from self._terms(name.state))))
@@ -420,22 +416,18 @@ class Mount:
         return terms
 
     def rely(self, name: Name, *, judged: bool) -> None:
-        if judged or not self.by_the_store:
-            self._require_order(name)
-        wanted = NEEDED if self.arbiter is None else self.arbiter.needs
-        if judged:
-            wanted = (*wanted, *BESIDE)
-        bucket = _bucket_of(name)
-        relied = self.relied.get(bucket) or set()
-        if needs := [each for each in dict.fromkeys(wanted) if each not in relied]:
-            folder = name.state.rpartition("/")[0]
-            stores.rely_on(self.options.arbiter, needs, self.store, folder, self.remade)
-        self.relied.keep(bucket, relied | {*needs})
-        self._relies.keep((bucket, judged), True)
-
-    def _require_order(self, name: Name) -> None:
-        if not self.store.lists_in_order(name.path):
+        if (judged or not self.by_the_store) and not self.store.lists_in_order(name.path):
             raise stores.unordered(self.options.arbiter, name.path)
+        if needs := self._needs(name, judged=judged):
+            folder, bucket = name.state.rpartition("/")[0], _bucket_of(name)
+            stores.rely_on(self.options.arbiter, needs, self.store, folder, self.remade)
+            self.relied.keep(bucket, {*self.relied.get(bucket, ()), *needs})
+
+    def _needs(self, name: Name, *, judged: bool) -> list[str]:
+        """Return what is to be found out of a name's bucket before it can be relied on."""
+        wanted = NEEDED if self.arbiter is None else self.arbiter.needs
+        relied = self.relied.get(_bucket_of(name), ())
+        return [each for each in dict.fromkeys((*wanted, *(BESIDE if judged else ()))) if each not in relied]
 
     def agreement(self, name: Name, terms: Terms | None = None) -> Protocol[None]:
         """Find out whether all mounts of a table let the same arbiter decide."""

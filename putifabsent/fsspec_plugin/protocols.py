@@ -50,16 +50,6 @@ class OnDisk(_Guarded):
 
     root_marker = "/"
 
-    @property
-    def auto_mkdir(self) -> bool:
-        return bool(self.fs.auto_mkdir)
-
-    @auto_mkdir.setter
-    def auto_mkdir(self, value: bool) -> None:
-        # Set by LocalFileSystem's own constructor, too, which nothing is wrapped for yet.
-        if "mount" in vars(self):
-            self.fs.auto_mkdir = value
-
     def lexists(self, path: str, **kwargs: Any) -> bool:
         """Whether a name is there, be it a link to nothing."""
         is_there = self.fs.lexists(self.mount.paths.own(path), **kwargs)

@@ -6,19 +6,17 @@ Each is a function of a guarded filesystem, whose class has them as its methods.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 
-from putifabsent.backends.base import STATE_FOLDER
 from putifabsent.fsspec_plugin.delegation import in_both_colours, refuse_signed_write
 from putifabsent.fsspec_plugin.many import waited_for
-from putifabsent.fsspec_plugin.paths import each_of, hide, is_state
+from putifabsent.fsspec_plugin.paths import each_of, hide
 from putifabsent.fsspec_plugin.steps import Call, Either, Steps
 
 if TYPE_CHECKING:
@@ -214,49 +212,3 @@ def literally(fs: GuardedFileSystem, path: Any, *, recursive: bool, maxdepth: in
 def du(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Any:
     """Return the size of all files below a folder, in bytes."""
     return fs.mount.walk(_own_way(fs, "du", fs._own(path), *args, **kwargs))
-
-
-def walk(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Go through all folders below a folder."""
-    plain = fs._own(path)
-    if not fs.guard.reads.plainly(path):
-        yield from AbstractFileSystem.walk(fs, plain, *args, **kwargs)
-        return
-    for root, folders, files in fs.fs.walk(plain, *args, **kwargs):
-        if _shows(root, folders, plain):
-            more = fs.ls(root, detail=True) if fs.guard.reads.has_more(root) else None
-            yield root, folders, files if more is None else _files(more, files)
-
-
-async def walk_async(
-    fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any
-) -> AsyncIterator[tuple[str, Any, Any]]:
-    """:func:`walk`, asynchronously."""
-    plain = fs._own(path)
-    if not fs.guard.reads.plainly(path):
-        async for each in AsyncFileSystem._walk(fs, plain, *args, **kwargs):
-            yield each
-    elif not fs.fs.async_impl:
-        for each in await asyncio.to_thread(lambda: list(walk(fs, path, *args, **kwargs))):
-            yield each
-    else:
-        async for root, folders, files in fs.fs._walk(plain, *args, **kwargs):
-            if _shows(root, folders, plain):
-                more = await fs._ls(root, detail=True) if fs.guard.reads.has_more(root) else None
-                yield root, folders, files if more is None else _files(more, files)
-
-
-def _shows(root: str, folders: Any, path: str) -> bool:
-    """Whether a walk of ``path`` shows this folder; the shim's own is taken from its ``folders``."""
-    if STATE_FOLDER in path:
-        return True
-    if STATE_FOLDER in folders:
-        # In place, so that the wrapped walk does not go there either.
-        folders.pop(STATE_FOLDER) if isinstance(folders, dict) else folders.remove(STATE_FOLDER)
-    return not is_state(root)
-
-
-def _files(listed: list[dict[str, Any]], like: Any) -> Any:
-    """Return the files that were listed in a folder, as a walk has them: names, or details by name."""
-    files = {each["name"].rpartition("/")[2]: each for each in listed if each["type"] != "directory"}
-    return files if isinstance(like, dict) else list(files)

@@ -60,10 +60,6 @@ class Reads:
         rules = self._guard.rules
         return rules is not None and any(map(rules.may_be_an_instant, found))
 
-    def has_more(self, folder: str) -> bool:
-        """Whether a format's rules may show more, or less, of the files in a folder than the store."""
-        return self._guard.rules is not None and self._guard.rules.is_timeline(folder)
-
     # One name
 
     def reading(self, method: str, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Steps[Any]:

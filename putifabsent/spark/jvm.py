@@ -194,7 +194,10 @@ class Jvm:
     def goes_round(self, schemes: Iterable[str]) -> str | None:
         """Say what writes to guarded schemes' stores by a client of its own; None: nothing that is known."""
         names = {*schemes, *twins_of(schemes)} - {"file"}
-        for plugin in self._provided("org.apache.paimon.fs.FileIOLoader"):
+        loader = self._class("org.apache.paimon.fs.FileIOLoader")
+        plugins = loader and self._jvm.java.util.ServiceLoader.load(loader, self._loader()).iterator()
+        while plugins and plugins.hasNext():
+            plugin = plugins.next()
             if (scheme := plugin.getScheme()) in names:
                 name = plugin.getClass().getName()
                 return (
@@ -224,15 +227,6 @@ class Jvm:
                 f"putifabsent {__version__} has (`putifabsent doctor` names it)"
             ) from error
         return None
-
-    def _provided(self, service: str) -> Iterator[Any]:
-        """Yield what there is of a service, by Java's ServiceLoader."""
-        of = self._class(service)
-        if of is None:
-            return
-        found = self._jvm.java.util.ServiceLoader.load(of, self._loader()).iterator()
-        while found.hasNext():
-            yield found.next()
 
     def mountings(self, scheme: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the service's mounts of a scheme, as :meth:`Store.mountings` does."""

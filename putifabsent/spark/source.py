@@ -208,10 +208,6 @@ def _converted(rows: Iterator[Any], schema: StructType) -> Iterator[pa.RecordBat
 # --- reading
 
 
-class Part(api.InputPartition):
-    """A file to read."""
-
-
 class _Reading:
     """What a task does that reads."""
 
@@ -233,14 +229,14 @@ class _Reading:
 
 
 class SetReader(_Reading, api.DataSourceReader):
-    """Reads all sets that stood when the query was planned."""
+    """Reads all sets that stood when the query was planned; a part is a file."""
 
-    def partitions(self) -> list[Part]:
+    def partitions(self) -> list[api.InputPartition]:
         state = _open(self._place).state()
         if state.schema is not None:
             self._check(state.schema)
         # Some of Spark's versions make a part of their own of none, and others fail.
-        return [Part(file.path) for file in state.files] or [Part(None)]
+        return [api.InputPartition(file.path) for file in state.files] or [api.InputPartition(None)]
 
 
 class SetStreamReader(_Reading, api.DataSourceStreamReader):
@@ -264,7 +260,7 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
         token = {} if newest is None else {"token": newest.offer.token}
         return {"set": state.last, "overwrite": state.replaced, **token}
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[api.InputPartition]:
         # A batch that runs again is what it was planned with: its sink may have it, and take no other for it.
         if end["set"] < start["set"] or not (self._is_as_read(start) and self._is_as_read(end)):
             raise Fenced(
@@ -279,7 +275,7 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
         records = self._dataset.records(start["set"] + 1, end["set"])
         for record in records:
             self._check(record.offer.schema)
-        return [Part(file.path) for record in records for file in record.offer.files]
+        return [api.InputPartition(file.path) for record in records for file in record.offer.files]
 
     def _is_as_read(self, offset: dict[str, Any]) -> bool:
         token, last = offset.get("token"), offset["set"]

@@ -104,10 +104,6 @@ class TimelineSource(api.DataSource):
         return read(root, fs=fs, format=self.options.get("format"))
 
 
-class Share(api.InputPartition):
-    """A part of the timeline, and the problems that were met when it was cut."""
-
-
 class TimelineReader(api.DataSourceReader):
     """Reads a timeline, a part a task."""
 
@@ -117,15 +113,15 @@ class TimelineReader(api.DataSourceReader):
         self._query = query
         self._schema = schema
 
-    def partitions(self) -> Sequence[Share]:
-        """Return a share for each task; what is active is in the first one's."""
+    def partitions(self) -> Sequence[api.InputPartition]:
+        """Return a part for each task; what is active is in the first one, with the problems met so far."""
         problems: Problems | None = [] if self._query.problems else None
         parts: Sequence[Part | None] = self._through_own().parts(
             self._query.partitions, active=self._query.active, history=self._query.history, problems=problems
         )
         # Some of Spark's versions make a partition of their own of none, and others fail.
         first, *rest = parts or [None]
-        return [Share((first, problems)), *(Share((part, None)) for part in rest)]
+        return [api.InputPartition(each) for each in ((first, problems), *((part, None) for part in rest))]
 
     def read(self, partition: api.InputPartition) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

@@ -14,6 +14,7 @@ import fsspec
 import pytest
 import zarr
 from aiobotocore.session import AioSession
+from fsspec.asyn import sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
@@ -543,6 +544,19 @@ def test_patterns_and_folders_are_what_they_are_to_the_wrapped_filesystem(
             return type(error)
 
     assert found(fs) == found(stock)
+
+
+@pytest.mark.parametrize("cloud", ["s3", "gcs", "azure"])
+def test_a_walk_goes_the_same_way_awaited(stub: FaultStub, cloud: Cloud) -> None:
+    for key in ("d/one", "d/sub/two"):
+        stub.put("bucket", key, b"x")
+    fs = GuardedFileSystem(fs=filesystem(stub, cloud), arbiter="native")
+
+    async def awaited() -> list[Any]:
+        return [each async for each in fs._walk("bucket/d")]
+
+    assert sync(fs.loop, awaited) == list(fs.walk("bucket/d"))
+    assert [files for _, _, files in fs.walk("bucket/d")] == [["one"], ["two"]]
 
 
 @pytest.mark.parametrize("cloud", ["s3", "gcs", "azure"])

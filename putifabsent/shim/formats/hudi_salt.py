@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Created, Creation, Found, Written
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.formats.hudi import FORMAT, step_of
+from putifabsent.shim.formats.hudi import FORMAT, instant_in, step_of
 from putifabsent.shim.ledger.facts import Completion, Opened, State
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import look, read
@@ -139,9 +139,6 @@ def removable(path: str, there: Sequence[str], owner: Opened | Completion | None
 # --- instants side by side
 
 
-_KEPT = re.compile(r"(?P<recorded>.*/(?P<t>[0-9]+)[^/~]*)(?:~(?P<salt>[0-9a-f]{32}))?", re.DOTALL)
-
-
 class Kept(NamedTuple):
     """One session's instant; they sort in the order in which everybody reads them."""
 
@@ -163,10 +160,11 @@ def kept_as(path: str, session: str) -> str:
 
 def parsed(classify: Callable[[str], Name], path: str) -> Kept | None:
     """Return which instant a file is, whoever's; None: it is none."""
-    match = _KEPT.fullmatch(path)
-    if match is None or not is_instant(classify(match["recorded"])):
+    step = instant_in(path.rpartition("/")[2])
+    recorded = path if step is None else path.removesuffix(f"~{step.salt}")
+    if step is None or not is_instant(classify(recorded)):
         return None
-    return Kept(match["t"], match["salt"] or "", path, match["recorded"])
+    return Kept(step.instant, step.salt or "", path, recorded)
 
 
 def ordered(classify: Callable[[str], Name], found: Iterable[str]) -> list[Kept]:

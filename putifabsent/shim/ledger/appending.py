@@ -16,10 +16,17 @@ won, counts only after another listing: it may have landed when the life was ove
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from putifabsent.backends.body import InMemory
-from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
+from putifabsent.errors import (
+    Fenced,
+    NameTaken,
+    OutcomeUnknown,
+    PutIfAbsentError,
+    unknown_from,
+    unknown_of,
+)
 from putifabsent.shim.ledger.records import Checkpoint, Line, Move, Record, encode, fold
 from putifabsent.shim.requests import Pause, Protocol
 
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 
     Draft: TypeAlias = Callable[[State], Record | None]
     """Says what to append after a state; None: nothing. It may raise why it can't be."""
+
+T = TypeVar("T")
 
 _UNWAITED = 3
 """So many numbers are lost before it backs off."""
@@ -80,6 +89,19 @@ def append(
         if losses > _UNWAITED and not (yield Pause(losses - _UNWAITED)):
             reason = "nothing was appended: others were always faster"
             raise TimeoutError(errno.ETIMEDOUT, reason, ledger.folder)
+
+
+def about(path: str, creation: Creation, appending: Protocol[T]) -> Protocol[T]:
+    """Append for a name that a caller gave: an unknown outcome of a record is one of that name."""
+    try:
+        return (yield from appending)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        unknown = unknown_of(error)
+        if unknown is not None:
+            unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
+        raise
 
 
 def _wanted(

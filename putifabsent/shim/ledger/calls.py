@@ -18,16 +18,9 @@ from dataclasses import dataclass
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.errors import (
-    Fenced,
-    NameTaken,
-    OutcomeUnknown,
-    PutIfAbsentError,
-    unknown_from,
-    unknown_of,
-)
+from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.formats.hudi_layout import completed_by
-from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.appending import about, append
 from putifabsent.shim.ledger.completion import complete, remove, settled
 from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
@@ -124,7 +117,7 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
     another creation holds the name, or the instant. All else as for
     :func:`~putifabsent.shim.ledger.completion.complete`.
     """
-    todo = yield from _about(path, creation, decide(ledger, rule, creation))
+    todo = yield from about(path, creation, decide(ledger, rule, creation))
     if isinstance(todo, Commit):
         committing = complete(
             ledger, path, instant, body, creation, turn=turn, largest_publish=largest_publish
@@ -169,10 +162,10 @@ def delete(
     False: it goes by its name alone, which is left to the caller. ``Fenced``: it is not this session's to
     remove. ``OutcomeUnknown``, ``OSError``: it may still be there.
     """
-    todo = yield from _about(path, creation, decide(ledger, rule, creation))
+    todo = yield from about(path, creation, decide(ledger, rule, creation))
     other = None if rather is None else (yield from rather(ledger.state))
     if other is not None:
-        todo = yield from _about(path, creation, decide(ledger, other, creation))
+        todo = yield from about(path, creation, decide(ledger, other, creation))
     if not isinstance(todo, Remove):
         return False
     return (yield from remove(ledger, path, todo.instant, todo.made))
@@ -188,19 +181,6 @@ def _showing(ledger: Ledger, creation: Creation, call: Protocol[T]) -> Protocol[
     except (Fenced, NameTaken):
         with contextlib.suppress(OSError, PutIfAbsentError):
             yield from settled(ledger, creation, ledger.state)
-        raise
-
-
-def _about(path: str, creation: Creation, deciding: Protocol[Todo]) -> Protocol[Todo]:
-    """Decide; an unknown outcome of a record is one of the name that the caller gave."""
-    try:
-        return (yield from deciding)
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        unknown = unknown_of(error)
-        if unknown is not None:
-            unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
         raise
 
 

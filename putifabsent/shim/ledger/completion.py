@@ -14,9 +14,9 @@ import errno
 from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Absent, Created, Exists, Found, Refused, Written, caused
-from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from, unknown_of
+from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknown_from
 from putifabsent.shim.formats.hudi_layout import was_moved
-from putifabsent.shim.ledger.appending import append
+from putifabsent.shim.ledger.appending import about, append
 from putifabsent.shim.ledger.records import Complete, Record
 from putifabsent.shim.reading import read, removed, unanswered
 from putifabsent.shim.requests import Both, Head, List, Pause, Protocol, Publish, Put
@@ -147,17 +147,13 @@ def _decide(
     key = yield from _put(ledger, path, instant, body, creation)
     try:
         draft = _completing(ledger, path, instant, key, creation.token, turn, life)
-        yield from append(ledger, draft, creation, first=lambda state: settled(ledger, creation, state))
+        appending = append(ledger, draft, creation, first=lambda state: settled(ledger, creation, state))
+        yield from about(path, creation, appending)
         ledger.remember([instant])
         return
-    except GeneratorExit:
+    except OutcomeUnknown:
         raise
-    except BaseException as error:
-        unknown = unknown_of(error)
-        if unknown is not None:
-            unknown_from(error, OutcomeUnknown(path, creation.token, unknown.reason))
-        if not isinstance(error, Exception):
-            raise
+    except Exception as error:  # noqa: BLE001 - it is raised when the body is gone
         failed = error
     try:
         yield from removed(key)
