@@ -16,6 +16,7 @@ import pytest
 
 from putifabsent.flink import FlinkSettings
 from putifabsent.inspection import Kind, inspect
+from putifabsent.spark.settings import SESSION, WRITER
 from putifabsent.timeline import State, read
 from tests.fault_proxy import HELD, FaultProxy
 from tests.faults.failover import until
@@ -72,6 +73,8 @@ UNLOCKED = "'metadata.enabled'='false'"
 MEANWHILE = {"before a commit": "PUT ~", "after it": "PUT .commit", "in a checkpoint": "PUT .parquet"}
 # What 1.x completes in its metadata table, in a turn, before it completes the same in the table itself.
 IN_ITS_TURN = "PUT .deltacommit"
+# So long others don't roll back what a job has begun that shows no life: else it can't be committed any more.
+PATIENT = "'hoodie.client.heartbeat.interval_in_ms'='600000'"
 # Else a job also commits a checkpoint that has no rows.
 ROWS_ALONE = "'hoodie.allow.empty.commit'='false'"
 OF_1 = pytest.mark.skipif(not BUNDLE, reason="0.14 does not do what it is about")
@@ -125,7 +128,12 @@ def told(
 @pytest.fixture(scope="module")
 def cluster(told: FlinkSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a job manager and two task managers."""
-    folder = tmp_path_factory.mktemp("hudi")
+    with cluster_in(tmp_path_factory.mktemp("hudi"), told) as cluster:
+        yield cluster
+
+
+def cluster_in(folder: Path, told: FlinkSettings) -> Cluster:
+    """Return a cluster that has its files in a folder."""
     of_old = {
         "cluster.evenly-spread-out-slots": "true",
         "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
@@ -136,8 +144,7 @@ def cluster(told: FlinkSettings, tmp_path_factory: pytest.TempPathFactory) -> It
         "heartbeat.timeout": "30000",
     }
     settings = FlinkSettings(told.site, {**told.config, **of_old})
-    with Cluster(Release.of_hudi(BUNDLE), folder, settings) as cluster:
-        yield cluster
+    return Cluster(Release.of_hudi(BUNDLE), folder, settings)
 
 
 @pytest.fixture(scope="module")
@@ -255,10 +262,10 @@ def test_a_job_that_compacts_while_another_writes_loses_and_doubles_nothing(
     note(f"{dict(commits(table, store))}; stock: {ended}, {lost}, {dict(commits(stock, store))}")
 
 
-def writing(table: Table, feed: Feed, program: Program, **settings: str) -> Writer:
+def writing(table: Table, feed: Feed, program: Program, who: str = "job", **settings: str) -> Writer:
     """Have a job write what it is given."""
-    job = table.form.streamed(program, table.warehouse, "job", feed.source, **WAITS, **settings)
-    return Writer(table, "job", job, feed)
+    job = table.form.streamed(program, table.warehouse, who, feed.source, **WAITS, **settings)
+    return Writer(table, who, job, feed)
 
 
 def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer:
@@ -428,6 +435,52 @@ def test_a_task_manager_that_stands_still_in_its_turn_and_comes_back_loses_and_d
         are_completed(table, "deltacommit", 3, store)
         cluster.cancel(writer.job)
     is_there_once(table, [writer.who], program, store)
+
+
+@OF_1
+def test_a_job_manager_that_stands_still_in_its_turn_and_comes_back_loses_and_doubles_nothing(
+    told: FlinkSettings,
+    programs: Programs,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    between: FaultProxy,
+    tmp_path: Path,
+) -> None:
+    table = table_of(bucket, told_to(INSERTS, LOCKED, PATIENT, ROWS_ALONE))
+    own = {each: str(uuid.uuid4()) for each in (SESSION, WRITER)}
+    folder = tmp_path / "other"
+    folder.mkdir()
+    # Where a job is started again by the same job manager, a commit that was refused is lost. Where it is
+    # resumed, it is not.
+    standing = fed(table, programs, tmp_path / "standing", restart_strategy__type="none")
+    cluster.wait_for_checkpoints(standing.job, 1)
+    with (
+        cluster_in(folder, told._replace(site={**told.site, **own})) as other,
+        Program(other, folder / "program.log") as its,
+    ):
+        feed = Feed(tmp_path / "going")
+        feed.folder.mkdir()
+        going = writing(table, feed, its, "going")
+        other.wait_for_checkpoints(going.job, 1)
+        with befalling([between], HELD, 1, kind=IN_ITS_TURN) as wait:
+            standing.pour(range(AT_ONCE))
+            wait(1)
+            cluster.job_manager.signal(signal.SIGSTOP)
+        going.pour(range(ROWS))
+        are_committed(table, ROWS, store)
+        cluster.job_manager.signal(signal.SIGCONT)
+        assert cluster.wait_for(standing.job) == "FAILED"
+        cluster.wait(2)
+        assert standing.feed is not None
+        checkpoint = cluster.last_checkpoint(standing.job)
+        resumed = writing(table, standing.feed, programs, **cluster.resuming(checkpoint))
+        are_committed(table, ROWS + AT_ONCE, store)
+        resumed.pour(range(AT_ONCE, ROWS))
+        are_committed(table, 2 * ROWS, store)
+        cluster.cancel(resumed.job)
+        other.cancel(going.job)
+    is_there_once(table, [resumed.who, going.who], programs, store)
 
 
 def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_it(
