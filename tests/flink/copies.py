@@ -58,7 +58,7 @@ def resumed_twice(
     settings
         Flink's, for each job.
     """
-    stopped = writing(program, table, STOPPED, folder, **settings, execution__checkpointing__interval="1 h")
+    stopped = writing(program, table, STOPPED, folder, **settings, execution__checkpointing__interval="300 d")
     cluster.wait_for_tasks(stopped.job)
     if not held:
         # A copy of 1.x takes the instant of a job's very first checkpoint for its own.

@@ -6,6 +6,7 @@ HUDI_FLINK_BUNDLE=/path/hudi-flink1.20-bundle-1.2.0.jar: with that Hudi 1.x, on 
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections import Counter
 from contextlib import suppress
@@ -15,6 +16,7 @@ import pytest
 
 from putifabsent.flink import FlinkSettings
 from putifabsent.inspection import Kind, inspect
+from putifabsent.spark.settings import SESSION, WRITER
 from putifabsent.timeline import State, read
 from tests.fault_proxy import HELD, FaultProxy
 from tests.faults.failover import until
@@ -69,6 +71,13 @@ BY_COMMITS = "'metadata.enabled'='true'"
 UNLOCKED = "'metadata.enabled'='false'"
 # What the store is asked meanwhile.
 MEANWHILE = {"before a commit": "PUT ~", "after it": "PUT .commit", "in a checkpoint": "PUT .parquet"}
+# What 1.x completes in its metadata table, in a turn, before it completes the same in the table itself.
+IN_ITS_TURN = "PUT .deltacommit"
+# So long others don't roll back what a job has begun that shows no life: else it can't be committed any more.
+PATIENT = "'hoodie.client.heartbeat.interval_in_ms'='600000'"
+# Else a job also commits a checkpoint that has no rows.
+ROWS_ALONE = "'hoodie.allow.empty.commit'='false'"
+OF_1 = pytest.mark.skipif(not BUNDLE, reason="0.14 does not do what it is about")
 
 
 def inserted(timeline: Timeline[Any]) -> int:
@@ -89,7 +98,7 @@ def told_to(*options: str, partitions: str = "") -> Format:
 
 # So long a task waits for a commit. Where the next checkpoint is due by then, it has written one row.
 WAITS = {"execution__checkpointing__timeout": "60 s", "execution__checkpointing__min_pause": "5 s"}
-AT_OUR_WORD = {"execution__checkpointing__interval": "1 h"}
+AT_OUR_WORD = {"execution__checkpointing__interval": "300 d"}
 """Has a job make those checkpoints that it is told to."""
 
 
@@ -119,16 +128,23 @@ def told(
 @pytest.fixture(scope="module")
 def cluster(told: FlinkSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run a job manager and two task managers."""
-    folder = tmp_path_factory.mktemp("hudi")
+    with cluster_in(tmp_path_factory.mktemp("hudi"), told) as cluster:
+        yield cluster
+
+
+def cluster_in(folder: Path, told: FlinkSettings) -> Cluster:
+    """Return a cluster that has its files in a folder."""
     of_old = {
         "cluster.evenly-spread-out-slots": "true",
         "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
         # So long a task of 1.x waits for the job manager to begin an instant, which takes the lock.
         "pekko.ask.timeout": "60 s",
+        # At its end a job of 1.x commits in the thread that also hears task managers: where they seem to be
+        # dead by then, the job starts again, and writes its last rows once more.
+        "heartbeat.timeout": "30000",
     }
     settings = FlinkSettings(told.site, {**told.config, **of_old})
-    with Cluster(Release.of_hudi(BUNDLE), folder, settings) as cluster:
-        yield cluster
+    return Cluster(Release.of_hudi(BUNDLE), folder, settings)
 
 
 @pytest.fixture(scope="module")
@@ -170,12 +186,12 @@ def is_there_once(
     assert [each.kind for each in inspect(table.url, **store.storage_options).damage] == list(found)
 
 
-def counting(table: Table, program: Program, cluster: Cluster, **settings: str) -> list[str]:
-    """Have two jobs write, and come to their end."""
+def counting(tables: Iterable[Table], program: Program, cluster: Cluster, **settings: str) -> list[str]:
+    """Have two jobs write, and come to their end; one table may be told something else by each."""
     jobs: list[str] = []
-    for each in NAMES:
+    for who, table in zip(NAMES, tables, strict=True):
         source = counted(ROWS, A_SECOND)
-        jobs.append(table.form.streamed(program, table.warehouse, each, source, **WAITS, **settings))
+        jobs.append(table.form.streamed(program, table.warehouse, who, source, **WAITS, **settings))
         # The first one makes the table.
         cluster.wait_for_checkpoints(jobs[0], 1)
     return jobs
@@ -201,9 +217,9 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
     note: Note,
 ) -> None:
     stock = table_of(bucket, told_to(options, WRITES, UNLOCKED, partitions=partitions), STOCK)
-    past = counting(stock, program, cluster, **STOCK_GIVES_UP)
+    past = counting([stock] * 2, program, cluster, **STOCK_GIVES_UP)
     table = table_of(bucket, told_to(options, WRITES, locked, partitions=partitions))
-    jobs, names = counting(table, program, cluster), list(NAMES)
+    jobs, names = counting([table] * 2, program, cluster), list(NAMES)
     assert {cluster.wait_for(each) for each in jobs} == {"FINISHED"}
     if alone:
         compacted = table._replace(form=told_to(options, alone, locked, partitions=partitions))
@@ -224,10 +240,32 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
     note(f"{dict(commits(table, store))}; stock: {ended}, {lost}")
 
 
-def writing(table: Table, feed: Feed, program: Program, **settings: str) -> Writer:
+@OF_1
+def test_a_job_that_compacts_while_another_writes_loses_and_doubles_nothing(
+    program: Program, cluster: Cluster, store: BucketServer, bucket: str, note: Note
+) -> None:
+    _, *options = TOGETHER
+
+    def both(scheme: str, *more: str) -> tuple[Table, Table]:
+        table = table_of(bucket, told_to(*options, COMPACTS, *more), scheme)
+        return table, table._replace(form=told_to(*options, WRITES, *more))
+
+    stock, _ = unguarded = both(STOCK, UNLOCKED)
+    past = counting(unguarded, program, cluster, **STOCK_GIVES_UP)
+    table, _ = guarded = both(GUARDED[0])
+    jobs = counting(guarded, program, cluster)
+    assert {cluster.wait_for(each) for each in jobs} == {"FINISHED"}
+    assert commits(table, store)["commit"] > 0
+    is_there_once(table, NAMES, program, store)
+    ended = cluster.end_of_stock(past)
+    lost = tally(stock.form.read(program, stock.warehouse), {(who, n) for who in NAMES for n in range(ROWS)})
+    note(f"{dict(commits(table, store))}; stock: {ended}, {lost}, {dict(commits(stock, store))}")
+
+
+def writing(table: Table, feed: Feed, program: Program, who: str = "job", **settings: str) -> Writer:
     """Have a job write what it is given."""
-    job = table.form.streamed(program, table.warehouse, "job", feed.source, **WAITS, **settings)
-    return Writer(table, "job", job, feed)
+    job = table.form.streamed(program, table.warehouse, who, feed.source, **WAITS, **settings)
+    return Writer(table, who, job, feed)
 
 
 def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer:
@@ -357,6 +395,92 @@ def test_task_managers_that_stand_still_and_come_back_lose_and_double_nothing(
     note(f"stock: {tally(rows, {(stock.who, n) for n in range(ROWS)})}")
     late = [Kind.ORPHANED_SLICE] if is_sent else []
     is_there_once(guarded.table, [guarded.who], program, store, late)
+
+
+def are_completed(table: Table, action: str, times: int, store: BucketServer) -> None:
+    """Return when an action has been completed so often."""
+    until(lambda: commits(table, store)[action] >= times, 240, f"{table.url} has no {times} of {action}")
+
+
+@OF_1
+def test_a_task_manager_that_stands_still_in_its_turn_and_comes_back_loses_and_doubles_nothing(
+    program: Program,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    between: FaultProxy,
+    tmp_path: Path,
+) -> None:
+    _, *options = TOGETHER
+    table = table_of(bucket, told_to(*options, COMPACTS, ROWS_ALONE))
+    writer = fed(table, program, tmp_path / "feed", **AT_OUR_WORD)
+    for number in (1, 2):
+        written([writer], range((number - 1) * AT_ONCE, number * AT_ONCE), cluster)
+        cluster.checkpoint(writer.job)
+        are_completed(table, "deltacommit", number, store)
+    # There is nothing to commit any more but the compaction, by a task.
+    with befalling([between], HELD, 1, kind=IN_ITS_TURN) as wait:
+        cluster.checkpoint(writer.job)
+        wait(1)
+        for each in cluster.task_managers:
+            each.signal(signal.SIGSTOP)
+    with cluster.replaced() as come_back:
+        cluster.wait_for_tasks(writer.job)
+        cluster.checkpoint(writer.job)
+        are_completed(table, "commit", 1, store)
+        come_back()
+        cluster.wait(4)
+        written([writer], range(2 * AT_ONCE, ROWS), cluster)
+        cluster.checkpoint(writer.job)
+        are_completed(table, "deltacommit", 3, store)
+        cluster.cancel(writer.job)
+    is_there_once(table, [writer.who], program, store)
+
+
+@OF_1
+def test_a_job_manager_that_stands_still_in_its_turn_and_comes_back_loses_and_doubles_nothing(
+    told: FlinkSettings,
+    programs: Programs,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    between: FaultProxy,
+    tmp_path: Path,
+) -> None:
+    table = table_of(bucket, told_to(INSERTS, LOCKED, PATIENT, ROWS_ALONE))
+    own = {each: str(uuid.uuid4()) for each in (SESSION, WRITER)}
+    folder = tmp_path / "other"
+    folder.mkdir()
+    # Where a job is started again by the same job manager, a commit that was refused is lost. Where it is
+    # resumed, it is not.
+    standing = fed(table, programs, tmp_path / "standing", restart_strategy__type="none")
+    cluster.wait_for_checkpoints(standing.job, 1)
+    with (
+        cluster_in(folder, told._replace(site={**told.site, **own})) as other,
+        Program(other, folder / "program.log") as its,
+    ):
+        feed = Feed(tmp_path / "going")
+        feed.folder.mkdir()
+        going = writing(table, feed, its, "going")
+        other.wait_for_checkpoints(going.job, 1)
+        with befalling([between], HELD, 1, kind=IN_ITS_TURN) as wait:
+            standing.pour(range(AT_ONCE))
+            wait(1)
+            cluster.job_manager.signal(signal.SIGSTOP)
+        going.pour(range(ROWS))
+        are_committed(table, ROWS, store)
+        cluster.job_manager.signal(signal.SIGCONT)
+        assert cluster.wait_for(standing.job) == "FAILED"
+        cluster.wait(2)
+        assert standing.feed is not None
+        checkpoint = cluster.last_checkpoint(standing.job)
+        resumed = writing(table, standing.feed, programs, **cluster.resuming(checkpoint))
+        are_committed(table, ROWS + AT_ONCE, store)
+        resumed.pour(range(AT_ONCE, ROWS))
+        are_committed(table, 2 * ROWS, store)
+        cluster.cancel(resumed.job)
+        other.cancel(going.job)
+    is_there_once(table, [resumed.who, going.who], programs, store)
 
 
 def test_what_is_in_a_savepoint_is_committed_once_however_many_jobs_resume_from_it(
