@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from putifabsent.backends.base import Refused
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi_salt import salted
 from putifabsent.shim.ledger.facts import EVERY, State
@@ -284,17 +285,15 @@ def test_a_drop_that_failed_half_way_can_be_called_again(
     fs = ground.mount(skip_instance_cache=True)
     with fs.turn(ground.folder):
         pass
-    rm_file, left = fs.fs.rm_file, [2]
+    delete, left = fs.backend.delete, [2]
 
-    def fails(path: str) -> None:
+    def fails(*asked: Any) -> Any:
         left[0] -= 1
-        if left[0] < 0:
-            raise ConnectionError(path)
-        rm_file(path)
+        return Refused(PermissionError("403")) if left[0] < 0 else delete(*asked)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fs.fs, "rm_file", fails)
-        with pytest.raises(ConnectionError):
+        patch.setattr(fs.backend, "delete", fails)
+        with pytest.raises(PermissionError):
             drop(fs, ground.folder)
     drop(fs, ground.folder)
     assert kept(ground) == []
