@@ -181,6 +181,7 @@ class Tower:
             instant for instant, opened in ledger.state.open.items() if tokens.get(opened.token, 0) > turn
         }
         try:
+            self._forget_over(ledger)
             yield from self._tried(ledger, ledger.session, begun_in_it, None)
         except Exception as error:  # noqa: BLE001 - it costs a conflict
             _log.debug("what was refused in %s is not known: %s", ledger.root, error)
