@@ -248,7 +248,7 @@ def write_page(found: Sequence[Mapping[str, Any]]) -> None:
         raise RuntimeError(f"{PAGE} has no mark for the table")
     PAGE.write_text(text)
     PLOT.parent.mkdir(exist_ok=True)
-    PLOT.write_text(pages.chart(partial(_drawn, found, ms), PLOT.stem), encoding="utf-8")
+    pages.svg(partial(_drawn, found, ms), PLOT)
 
 
 def main() -> int:

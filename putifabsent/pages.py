@@ -91,6 +91,12 @@ def chart(draw: Callable[[], Figure], name: str) -> str:
     return drawn[drawn.index("<svg") :].replace("<svg", '<svg class="chart"', 1)
 
 
+def svg(draw: Callable[[], Figure], file: Path) -> None:
+    """Write a figure as SVG, on white: no page that shows it as a picture can turn it dark."""
+    drawn = chart(draw, file.stem).replace("<svg", '<svg style="background: #fff"', 1)
+    file.write_text(drawn, encoding="utf-8")
+
+
 def png(draw: Callable[[], Figure], file: Path) -> None:
     """Write a figure as PNG."""
     import matplotlib as mpl

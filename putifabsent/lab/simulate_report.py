@@ -261,7 +261,7 @@ def save(charts: Sequence[Chart], folder: Path) -> None:
     """Write charts as PNG and as SVG into a folder, which is made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     for chart in charts:
-        (folder / f"{chart.name}.svg").write_text(svg(chart), encoding="utf-8")
+        pages.svg(partial(_draw, chart), folder / f"{chart.name}.svg")
         pages.png(partial(_draw, chart), folder / f"{chart.name}.png")
 
 

@@ -108,7 +108,9 @@ def test_charts_are_saved_as_png_and_as_svg(tmp_path: Path, drawn: list[Chart]) 
     save(drawn[:1], tmp_path / "new")
     files = {path.suffix: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert files[".png"].startswith(b"\x89PNG")
-    assert ET.fromstring(files[".svg"]).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314 - our own
+    image = ET.fromstring(files[".svg"])  # noqa: S314 - our own
+    assert image.tag == "{http://www.w3.org/2000/svg}svg"
+    assert image.attrib["style"] == "background: #fff"  # on a dark page its letters would be dark on dark
 
 
 def test_the_same_chart_gives_the_same_bytes(drawn: list[Chart]) -> None:
