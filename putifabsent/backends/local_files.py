@@ -323,8 +323,14 @@ def about(name: str, error: OSError) -> OSError:
 
 def unsafe(name: str, what: str, error: OSError) -> UnsafeStore:
     """Return the error for a filesystem that has no ``what``."""
-    made = UnsafeStore(
+    reason = (
         f"the filesystem under {name} has no {what}, so it can't decide who creates a name: "
         f"keep the table on one that has them (ext4, xfs, btrfs), or configure another arbiter"
     )
-    return caused(made, error)
+    if error.errno == errno.EXDEV:
+        reason = (
+            f"{name} is on another filesystem than the folder {STATE_FOLDER} of its table, from which it "
+            "would be linked: keep all folders of the table on one filesystem, with no mount or link to "
+            "another among them"
+        )
+    return caused(UnsafeStore(reason), error)

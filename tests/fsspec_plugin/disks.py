@@ -34,6 +34,7 @@ INJECTED = {
     "read-only": ("mkdir", errno.EROFS),
     "no attributes": ("setxattr", errno.ENOTSUP),
     "no links": ("link", errno.EPERM),
+    "two disks": ("link", errno.EXDEV),
     "full temporary folder": ("TemporaryFile", errno.ENOSPC),
     "broken": ("fsync", errno.EIO),
 }

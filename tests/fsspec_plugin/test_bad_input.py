@@ -401,6 +401,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
         ("broken", "OSError", errno.EIO, "Input/output error"),
         ("no attributes", "UnsafeStore", None, "has no extended attributes, .* keep the table on one"),
         ("no links", "UnsafeStore", None, "has no hard links, .* keep the table on one"),
+        ("two disks", "UnsafeStore", None, "another filesystem than .* keep all folders of the table on one"),
     ],
 )
 def test_a_disk_that_can_not_keep_a_name_says_so(
