@@ -7,6 +7,9 @@ own, through S3A, on a real S3 server. By turns each is told to make a checkpoin
 rows are in the table: until the commit's name is in the store. All requests of jobs and service go through a
 relay that counts each one and holds it up, as a store of the same region would; whether the name is there is
 asked straight. Absolute times are this machine's, which runs all of it: read the ratios.
+
+HUDI_FLINK_BUNDLE=/path/hudi-flink1.20-bundle-1.2.0.jar: of Hudi 1.x, on the Flink that the jar names, beside
+the lock that Hudi has for one process.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from rich.table import Table
 from bench.spark_cost import counted, median_of
 from bench.wire import Wire
 from putifabsent.flink import FlinkSettings, settings
+from tests.flink import hudi
 from tests.flink.cluster import STOCK, Cluster, Release
 from tests.flink.programs import FORMATS, Program
 from tests.servers import VersityGW
@@ -42,11 +46,24 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 GUARDED = "s3a"
-HOW = {"stock": STOCK, "guarded": GUARDED}
+HOW = {"stock": hudi.STOCK if hudi.BUNDLE else STOCK, "guarded": GUARDED}
 WARM_UP = 3
 SOURCE = "'connector'='datagen', 'rows-per-second'='100'"
-COMMITS = {"iceberg": "metadata/v", "paimon": "snapshot/snapshot-"}
-"""What a commit's name begins with."""
+COMMITS = {
+    "iceberg": ("metadata/v", ""),
+    "paimon": ("snapshot/snapshot-", ""),
+    "hudi": (".hoodie/timeline/", ".commit"),
+}
+"""What a commit's name begins and ends with."""
+_LOCKS = {
+    "stock": "'hoodie.write.lock.provider'='org.apache.hudi.client.transaction.lock.InProcessLockProvider'",
+    "guarded": hudi.LOCK,
+}
+FORMS = (
+    {"hudi": {how: hudi.told_to(hudi.INSERTS, lock) for how, lock in _LOCKS.items()}}
+    if hudi.BUNDLE
+    else {name: dict.fromkeys(HOW, form) for name, form in FORMATS.items()}
+)
 _PATIENCE = 300
 _BETWEEN_LOOKS = 0.005
 _QUIET = 0.5
@@ -64,10 +81,10 @@ def main() -> None:
     options = parser.parse_args()
     found: dict[str, Any] = {"delay_milliseconds": options.delay, "inspect": options.inspect}
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("checkpoints", total=len(FORMATS) * (WARM_UP + options.pairs))
+        task = progress.add_task("checkpoints", total=len(FORMS) * (WARM_UP + options.pairs))
         with Jobs(options.delay / 1000, inspects=options.inspect) as jobs:
             found["checkpoints"] = [
-                jobs.checkpoints(name, options.pairs, lambda: progress.advance(task)) for name in FORMATS
+                jobs.checkpoints(name, options.pairs, lambda: progress.advance(task)) for name in FORMS
             ]
     if options.json:
         json.dump(found, sys.stdout, indent=2)
@@ -104,10 +121,12 @@ class Jobs:
             **guarding.site,
             **s3a_settings(store),
             "fs.s3a.endpoint": endpoint,
-            f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            f"fs.{HOW['stock']}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         }
-        config = {**guarding.config, "fs.allowed-fallback-filesystems": f"{GUARDED};{STOCK}"}
-        self._cluster = enter(Cluster(Release.of("flink120"), folder, FlinkSettings(site, config)))
+        config = {**guarding.config, "fs.allowed-fallback-filesystems": ";".join(HOW.values())}
+        release = Release.of_hudi(hudi.BUNDLE) if hudi.BUNDLE else Release.of("flink120")
+        config |= hudi.PATIENCE if hudi.BUNDLE else {}
+        self._cluster = enter(Cluster(release, folder, FlinkSettings(site, config)))
         self._program = enter(Program(self._cluster, folder / "program.log"))
         return self
 
@@ -149,7 +168,7 @@ class Jobs:
 
     def _job(self, name: str, how: str) -> str:
         """Start a job that makes no checkpoint unless it is told to."""
-        form, warehouse = FORMATS[name], f"{HOW[how]}://{self._bucket}/{how}/{name}"
+        form, warehouse = FORMS[name][how], f"{HOW[how]}://{self._bucket}/{how}/{name}"
         form.made(self._program, warehouse)
         job = form.streamed(self._program, warehouse, how, SOURCE, execution__checkpointing__interval="24 h")
         self._cluster.wait_for_tasks(job)
@@ -167,10 +186,10 @@ class Jobs:
         return perf_counter() - began
 
     def _commits(self, name: str, how: str) -> int:
-        folder = f"{how}/{name}/{FORMATS[name].folder}"
-        prefix = f"{folder}/{COMMITS[name]}"
+        begins, ends = COMMITS[name]
+        prefix = f"{how}/{name}/{FORMS[name][how].folder}/{begins}"
         answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix)
-        return int(answer["KeyCount"])
+        return sum(each["Key"].endswith(ends) for each in answer.get("Contents", ()))
 
     def _until_quiet(self) -> Counter[str]:
         """Return what has been requested when nothing is any more."""

@@ -5,48 +5,47 @@ HUDI_FLINK_BUNDLE=/path/hudi-flink1.20-bundle-1.2.0.jar: with that Hudi 1.x, on 
 
 from __future__ import annotations
 
-import os
 import signal
 import uuid
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from putifabsent.flink import FlinkSettings
 from putifabsent.inspection import Kind, inspect
-from putifabsent.spark.settings import SESSION, WRITER
+from putifabsent.spark.settings import ADDRESS, SESSION, WRITER
 from putifabsent.timeline import State, read
 from tests.fault_proxy import HELD, FaultProxy
 from tests.faults.failover import until
+from tests.flink.beside_spark import above, appended, lose_and_double_nothing, what_became_of
 from tests.flink.cluster import GUARDED, Cluster, Release, guarding, mounts
 from tests.flink.copies import AFTERWARDS, IN_SAVEPOINT, feed, resumed_twice, rows_at_the_end
-from tests.flink.programs import Feed, Format, Program, counted
+from tests.flink.hudi import BUNDLE, INSERTS, LOCK, PATIENCE, STOCK, UNLOCKED, told_to
+from tests.flink.programs import Feed, Program, counted
 from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, tally
 from tests.servers.process import NotStartedError
+from tests.service.callers import SECRET
 from tests.service.processes import serving
-from tests.spark.drivers import LONG
+from tests.spark.drivers import LONG, told_on
+from tests.spark.writers import CATALOGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from putifabsent.timeline import Timeline
     from tests.conftest import Note
+    from tests.flink.beside_spark import Appended
+    from tests.flink.programs import Format
     from tests.servers import BucketServer
+    from tests.spark.drivers import Told
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(1800), LONG]
 
 ROWS, A_SECOND, AT_ONCE = 400, 10, 100
 NAMES = ("job0", "job1")
-# Of the schemes that lead past the guard, one that Hudi writes log files to: not s3n.
-STOCK = "oss"
-INSERTS = "'write.operation'='insert', 'hoodie.datasource.write.recordkey.field'='who,n'"
-BUNDLE = os.environ.get("HUDI_FLINK_BUNDLE")
-# Hudi has a lock for jobs of several processes that needs nothing else, but not on S3.
-PROVIDER = "HudiLockProvider" if BUNDLE else "Hudi014LockProvider"
-LOCK = f"'hoodie.write.lock.provider'='org.putifabsent.hadoop.{PROVIDER}'"
+PAST = {f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
 LOCKED = f"'hoodie.write.concurrency.mode'='OPTIMISTIC_CONCURRENCY_CONTROL', {LOCK}"
 # Where one plans a compaction, what another has begun by then is a conflict, and that job starts again and
 # again. A job always has something begun: so one that compacts is alone.
@@ -67,33 +66,23 @@ TYPES = {
     "merge on read": (*(TOGETHER if BUNDLE else APART), COMPACTS),
 }
 BY_COMMITS = "'metadata.enabled'='true'"
-# By default, 1.x has a metadata table, and no job begins without a lock for it.
-UNLOCKED = "'metadata.enabled'='false'"
 # What the store is asked meanwhile.
-MEANWHILE = {"before a commit": "PUT ~", "after it": "PUT .commit", "in a checkpoint": "PUT .parquet"}
+COMMIT = "PUT .commit"
+MEANWHILE = {"before a commit": "PUT ~", "after it": COMMIT, "in a checkpoint": "PUT .parquet"}
 # What 1.x completes in its metadata table, in a turn, before it completes the same in the table itself.
 IN_ITS_TURN = "PUT .deltacommit"
 # So long others don't roll back what a job has begun that shows no life: else it can't be committed any more.
 PATIENT = "'hoodie.client.heartbeat.interval_in_ms'='600000'"
+# Each insert to a file of its own; and a metadata table such as Flink's jobs keep.
+BY_SPARK = (
+    "set hoodie.spark.sql.insert.into.operation=insert",
+    "set hoodie.parquet.small.file.limit=0",
+    "set hoodie.metadata.streaming.write.enabled=false",
+    "set hoodie.metadata.index.column.stats.enable=false",
+)
 # Else a job also commits a checkpoint that has no rows.
 ROWS_ALONE = "'hoodie.allow.empty.commit'='false'"
 OF_1 = pytest.mark.skipif(not BUNDLE, reason="0.14 does not do what it is about")
-
-
-def inserted(timeline: Timeline[Any]) -> int:
-    """Return how many rows the commits of a table have brought."""
-    commits = [
-        each for each in timeline.active() if each.action == "commit" and each.state is State.COMPLETED
-    ]
-    said = [timeline.details(each).metadata for each in commits]
-    partitions = [stats for each in said if each for stats in each.value["partitionToWriteStats"].values()]
-    return sum(stat["numInserts"] for stats in partitions for stat in stats)
-
-
-def told_to(*options: str, partitions: str = "") -> Format:
-    """Return how Flink names tables with these options: Hudi's own catalog wants a folder that is there."""
-    said = ", ".join(("'connector'='hudi'", "'path'='{}/t'", *options))
-    return Format("'type'='generic_in_memory'", "t", inserted, f"{partitions} WITH ({said})")
 
 
 # So long a task waits for a commit. Where the next checkpoint is due by then, it has written one row.
@@ -116,13 +105,11 @@ def told(
     """Run a service, and return what guards a cluster by it."""
     log = tmp_path_factory.mktemp("service") / "log"
     client = {**store.storage_options["client_kwargs"], "endpoint_url": between.endpoint}
-    with (
-        log.open("wb") as output,
-        serving(mounts(store, client_kwargs=client), log=output) as (_, address),
-    ):
+    # A job always has an instant open, for which Spark's drivers would wait: two minutes each time.
+    told = mounts(store, client_kwargs=client, tower=False)
+    with log.open("wb") as output, serving(told, log=output) as (_, address):
         site, config = guarding(store, address)
-        past = {f"fs.{STOCK}.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
-        yield FlinkSettings({**site, **past, "fs.s3a.endpoint": between.endpoint}, config)
+        yield FlinkSettings({**site, **PAST, "fs.s3a.endpoint": between.endpoint}, config)
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +124,8 @@ def cluster_in(folder: Path, told: FlinkSettings) -> Cluster:
     of_old = {
         "cluster.evenly-spread-out-slots": "true",
         "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
-        # So long a task of 1.x waits for the job manager to begin an instant, which takes the lock.
-        "pekko.ask.timeout": "60 s",
-        # At its end a job of 1.x commits in the thread that also hears task managers: where they seem to be
-        # dead by then, the job starts again, and writes its last rows once more.
-        "heartbeat.timeout": "30000",
     }
-    settings = FlinkSettings(told.site, {**told.config, **of_old})
+    settings = FlinkSettings(told.site, {**told.config, **of_old, **PATIENCE})
     return Cluster(Release.of_hudi(BUNDLE), folder, settings)
 
 
@@ -262,6 +244,40 @@ def test_a_job_that_compacts_while_another_writes_loses_and_doubles_nothing(
     note(f"{dict(commits(table, store))}; stock: {ended}, {lost}, {dict(commits(stock, store))}")
 
 
+@OF_1
+def test_a_job_and_two_drivers_of_sparks_lose_and_double_nothing(
+    told: FlinkSettings,
+    program: Program,
+    cluster: Cluster,
+    store: BucketServer,
+    bucket: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    note: Note,
+) -> None:
+    monkeypatch.setenv("PUTIFABSENT_SERVICE_SECRET", SECRET)
+    catalog = {"spark.sql.catalog.spark_catalog": CATALOGS["hudi"]}
+
+    def beside(table: Table, spark: Told, *more: str, **settings: str) -> Appended:
+        folder = tmp_path / table.warehouse.partition(":")[0]
+        # Hudi wants it in the database that the job has it in.
+        database = f"create database db location '{folder.as_uri()}'"
+        first = (database, f"create table db.t using hudi location '{table.warehouse}/t'", *BY_SPARK, *more)
+        its = {**WAITS, **settings}
+        return appended("db.t", table, spark, program, cluster, folder, first=first, settings=its)
+
+    table = table_of(bucket, told_to(INSERTS, LOCKED, ROWS_ALONE))
+    guarded = told_on(store, above(table), guarded=True, **catalog)
+    ours = beside(table, guarded._replace(mount={"service": told.site[ADDRESS]}))
+    said = lose_and_double_nothing(ours, "hudi", table, program, cluster, store)
+
+    stock = table_of(bucket, told_to(INSERTS, UNLOCKED, ROWS_ALONE), STOCK)
+    past = {f"spark.hadoop.{key}": name for key, name in PAST.items()}
+    unguarded = told_on(store, above(stock), guarded=False, **catalog, **past)
+    theirs = beside(stock, unguarded, "set hoodie.metadata.enable=false", **STOCK_GIVES_UP)
+    note(f"{said}; {what_became_of(theirs, stock, program, cluster)}")
+
+
 def writing(table: Table, feed: Feed, program: Program, who: str = "job", **settings: str) -> Writer:
     """Have a job write what it is given."""
     job = table.form.streamed(program, table.warehouse, who, feed.source, **WAITS, **settings)
@@ -275,20 +291,26 @@ def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer
 
 
 @pytest.fixture
-def writer(bucket: str, programs: Programs, cluster: Cluster, tmp_path: Path) -> Writer:
-    """Have a job write what it is given."""
-    writer = fed(table_of(bucket, told_to(INSERTS, LOCK)), programs, tmp_path / "feed")
-    cluster.wait_for_checkpoints(writer.job, 1)
-    return writer
+def both(bucket: str, programs: Programs, cluster: Cluster, tmp_path: Path) -> list[Writer]:
+    """Have a guarded job and a stock one write what they are given."""
+    both = [
+        fed(table_of(bucket, told_to(INSERTS, said), scheme), programs, tmp_path / scheme)
+        for scheme, said in ((GUARDED[0], LOCK), (STOCK, UNLOCKED))
+    ]
+    for each in both:
+        cluster.wait_for_checkpoints(each.job, 1)
+    return both
 
 
 @pytest.fixture(params=list(MEANWHILE.values()), ids=list(MEANWHILE))
-def held(request: pytest.FixtureRequest, writer: Writer, between: FaultProxy) -> Iterator[Writer]:
-    """Have a job write, and wait for the store's answer: until the proxy is calmed."""
-    with befalling([between], HELD, kind=request.param) as wait:
-        writer.pour(range(AT_ONCE))
-        wait(1)
-        yield writer
+def held(request: pytest.FixtureRequest, both: list[Writer], between: FaultProxy) -> Iterator[list[Writer]]:
+    """Have both write, and wait for the store's answer: until the proxy is calmed."""
+    # A stock job sends nothing before its commit.
+    with befalling([between], HELD, kind=COMMIT), befalling([between], HELD, kind=request.param) as wait:
+        for number, each in enumerate(both, 1):
+            each.pour(range(AT_ONCE))
+            wait(number)
+        yield both
 
 
 def are_committed(table: Table, rows: int, store: BucketServer) -> None:
@@ -297,38 +319,60 @@ def are_committed(table: Table, rows: int, store: BucketServer) -> None:
 
 
 def loses_and_doubles_nothing(
-    writer: Writer, program: Program, cluster: Cluster, store: BucketServer
-) -> None:
-    """Give a job the rest of its rows, bit by bit, and see that all of them are there once."""
-    are_committed(writer.table, AT_ONCE, store)
+    both: list[Writer], program: Program, cluster: Cluster, store: BucketServer
+) -> str:
+    """Give jobs the rest of their rows, bit by bit, and see that all of the guarded one's are there once.
+
+    Say what became of the other's.
+    """
+    guarded, stock = both
+    are_committed(guarded.table, AT_ONCE, store)
     for rows in range(AT_ONCE, ROWS, AT_ONCE):
-        writer.pour(range(rows, rows + AT_ONCE))
-        are_committed(writer.table, rows + AT_ONCE, store)
-    cluster.cancel(writer.job)
-    is_there_once(writer.table, [writer.who], program, store)
+        for each in both:
+            each.pour(range(rows, rows + AT_ONCE))
+        are_committed(guarded.table, rows + AT_ONCE, store)
+    cluster.cancel(guarded.job)
+    is_there_once(guarded.table, [guarded.who], program, store)
+    with suppress(AssertionError, NotStartedError):
+        until(lambda: stock.table.total(store) >= ROWS, 60)
+    state = cluster.end(stock.job)
+    rows_of_stock = stock.table.form.read(program, stock.table.warehouse)
+    return f"stock: {state}, {tally(rows_of_stock, {(stock.who, n) for n in range(ROWS)})}"
 
 
 def test_task_managers_that_are_killed_lose_and_double_nothing(
-    held: Writer, programs: Programs, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: list[Writer],
+    programs: Programs,
+    cluster: Cluster,
+    store: BucketServer,
+    between: FaultProxy,
+    note: Note,
 ) -> None:
     cluster.kill_task_managers(cluster.task_managers)
     between.calm()
     for _ in range(2):
         cluster.start_task_manager()
-    loses_and_doubles_nothing(held, programs, cluster, store)
+    note(loses_and_doubles_nothing(held, programs, cluster, store))
 
 
 def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
-    held: Writer, programs: Programs, cluster: Cluster, store: BucketServer, between: FaultProxy
+    held: list[Writer],
+    programs: Programs,
+    cluster: Cluster,
+    store: BucketServer,
+    between: FaultProxy,
+    note: Note,
 ) -> None:
     cluster.job_manager.kill()
     between.calm()
     cluster.start_job_manager()
     cluster.wait(2)
-    assert held.feed is not None
-    checkpoint = cluster.last_checkpoint(held.job)
-    resumed = writing(held.table, held.feed, programs, **cluster.resuming(checkpoint))
-    loses_and_doubles_nothing(resumed, programs, cluster, store)
+    resumed = []
+    for each in held:
+        assert each.feed is not None
+        checkpoint = cluster.last_checkpoint(each.job)
+        resumed.append(writing(each.table, each.feed, programs, **cluster.resuming(checkpoint)))
+    note(loses_and_doubles_nothing(resumed, programs, cluster, store))
 
 
 def written(writers: Iterable[Writer], numbers: range, cluster: Cluster) -> None:
