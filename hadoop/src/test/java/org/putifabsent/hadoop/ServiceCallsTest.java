@@ -13,13 +13,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
@@ -28,7 +26,6 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
-import org.apache.hadoop.security.AccessControlException;
 import org.junit.After;
 import org.junit.Before;
 import org.junit.Test;
@@ -38,7 +35,6 @@ public class ServiceCallsTest {
 
   private static final int WRITERS = 4;
   private static final int ENOUGH = 100;
-  private static final String INSTANT = "20260101000000000";
 
   private File folder;
   private ServiceProcess service;
@@ -532,77 +528,5 @@ public class ServiceCallsTest {
     liar.next("create", LiarService.Fate.PROXY_ERROR);
     create(fs, entry(), "mine");
     assertThat(read(entry())).isEqualTo("mine");
-  }
-
-  // --- what is asked at all
-
-  @Test
-  public void whatIsNothingButAFileIsNotAskedAbout() throws Exception {
-    FileSystem fs = guarded(service.address);
-    for (int number = 0; number < 10; number++) {
-      create(fs, path("part-" + number), "data");
-      assertThat(fs.rename(path("part-" + number), path("done-" + number))).isTrue();
-    }
-    assertThat(service.answered()).isEqualTo(Map.of("names", 1));
-  }
-
-  private Path table() throws IOException {
-    File timeline = new File(folder, ".hoodie/timeline");
-    assertThat(timeline.mkdirs()).isTrue();
-    File properties = new File(folder, ".hoodie/hoodie.properties");
-    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
-    return path(".hoodie/timeline/" + INSTANT + ".commit.requested");
-  }
-
-  private Path slice(String partition, int number) {
-    return path(partition + "/" + UUID.randomUUID() + "-0_" + number + "-1-2_" + INSTANT + ".parquet");
-  }
-
-  @Test
-  public void slicesAreWrittenByTheWrappedFilesystemAndAskedForOnceAFolder() throws Exception {
-    FileSystem fs = guarded(service.address);
-    create(fs, table(), "");
-    for (String partition : new String[] {"dt=1", "dt=2"}) {
-      for (int number = 0; number < 10; number++) {
-        create(fs, slice(partition, number), "rows");
-      }
-    }
-    assertThat(service.answered()).isEqualTo(Map.of("names", 1, "admit", 3, "create", 1));
-  }
-
-  @Test
-  public void aSliceOfAnothersInstantIsRefused() throws Exception {
-    create(guarded(service.address), table(), "");
-    FileSystem stranger = guarded(service.address);
-    Path slice = slice("dt=1", 0);
-    assertThatThrownBy(() -> create(stranger, slice, "rows")).isInstanceOf(AccessControlException.class);
-    assertThat(stranger.exists(slice)).isFalse();
-  }
-
-  @Test
-  public void whetherAnInstantIsItsSessionsStillIsAskedOnceAMinute() throws Exception {
-    Configuration conf = session(service.address);
-    FileSystem owner = RawNamesTest.guarded(conf);
-    Path requested = table();
-    create(owner, requested, "");
-    create(owner, slice("dt=1", 0), "rows");
-    assertThat(guarded(service.address).delete(requested, false)).isTrue();
-    assertThatThrownBy(() -> create(owner, path(".hoodie/timeline/" + INSTANT + "_1.commit"), "{}"))
-        .isInstanceOf(AccessControlException.class);
-    Name late = Name.of(slice("dt=1", 1));
-    long inTwoMinutes = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
-    assertThatThrownBy(() -> Service.of(Settings.of(conf)).admit(late, false, inTwoMinutes))
-        .isInstanceOfSatisfying(
-            Refusal.class, fenced -> assertThat(fenced.asHadoopSays()).isInstanceOf(AccessControlException.class));
-  }
-
-  @Test
-  public void theLedgerHearsOfAnInstantThatIsDeleted() throws Exception {
-    FileSystem owner = guarded(service.address);
-    Path requested = table();
-    create(owner, requested, "");
-    assertThat(guarded(service.address).delete(requested, false)).isTrue();
-    assertThatThrownBy(() -> create(owner, path(".hoodie/timeline/" + INSTANT + "_1.commit"), "{}"))
-        .isInstanceOf(AccessControlException.class);
   }
 }
