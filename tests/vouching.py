@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from putifabsent.backends import probe_cache
-from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, remember
+from putifabsent.backends.base import Verdict
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, remember
 
 __all__ = ["forget", "vouch"]
 

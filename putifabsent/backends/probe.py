@@ -27,10 +27,11 @@ from putifabsent.backends.base import (
     Refused,
     Staged,
     TryAgain,
+    Verdict,
     Written,
 )
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.probe_cache import BESIDE, NEEDED, Verdict, recall, remember, turn
+from putifabsent.backends.probe_cache import BESIDE, NEEDED, recall, remember, turn
 from putifabsent.backends.probe_ground import (
     ENOUGH,
     SIZES,

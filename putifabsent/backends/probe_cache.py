@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from putifabsent.backends.base import Verdict as Verdict
+from putifabsent.backends.base import Verdict
 from putifabsent.version import __version__
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from putifabsent.backends.base import Verdict
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
-from putifabsent.backends.probe_cache import NEEDED, Verdict, remember
+from putifabsent.backends.probe_cache import NEEDED, remember
 from putifabsent.backends.registry_urls import ARBITER, ask_environment, is_claims, open_claims, open_lock
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, a_file, guarded_address, mount, mounting
 from putifabsent.cli.screen import Exit, answering, check_file, empty_table, write

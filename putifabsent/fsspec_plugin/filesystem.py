@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
     from typing_extensions import Self
 
-    from putifabsent.backends.base import Store
-    from putifabsent.backends.probe import Verdict
+    from putifabsent.backends.base import Store, Verdict
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.names import Name

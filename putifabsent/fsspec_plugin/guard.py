@@ -38,6 +38,7 @@ from putifabsent.shim.whole import Seen, check_whole, looked_at
 if TYPE_CHECKING:
     from putifabsent.backends.body import Body
     from putifabsent.fsspec_plugin.salts import Salts
+    from putifabsent.fsspec_plugin.tower import Tower
     from putifabsent.inspection.inspecting import Commits
     from putifabsent.shim.names import Name
 
@@ -69,6 +70,11 @@ class Guard:
     def salts(self) -> Salts | None:
         """What knows under which other name a file lies; None: none does."""
         return None if self.rules is None else self.rules.salts
+
+    @property
+    def tower(self) -> Tower | None:
+        """What says who had better wait before it begins a commit; None: nobody waits."""
+        return None if self.rules is None else self.rules.tower
 
     # Which names are guarded
 

@@ -84,7 +84,7 @@ class Reads:
                     raise
         if method == "info" and located is None and found["type"] == "directory":
             full = self._mount.paths.full(path)
-            if not self._mount.has_folders and (yield from self.is_left(full)):
+            if (yield from self._is_gone(full)):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         if method != "info" or located is None:
             return found
@@ -121,15 +121,16 @@ class Reads:
 
     def being_a_folder(self, path: str) -> Steps[bool]:
         is_there = bool((yield Call("isdir", (self._mount.paths.own(path),))))
-        if not is_there or self._mount.has_folders:
-            return is_there
-        return not (yield from self.is_left(self._mount.paths.full(path)))
+        return is_there and not (yield from self._is_gone(self._mount.paths.full(path)))
+
+    def _is_gone(self, folder: str) -> Steps[bool]:
+        """Whether a folder is none, of a store that has none: what is moved to it would lie one deeper."""
+        return not self._mount.has_folders and (yield from self.is_left(folder))
 
     def is_left(self, folder: str) -> Steps[bool]:
         """Whether below a folder is nothing but what an arbiter keeps of what was removed.
 
-        Of a store that has no folders it is gone: what is moved or copied to it would lie one deeper. Of
-        others it stays, and so does the one above.
+        Of a store that has folders it stays, and so does the one above.
         """
         if self._mount.arbiter is None or is_state(folder) or "/" not in folder:
             return False

@@ -251,7 +251,7 @@ class Remote:
 
     def release_turn(self, table: str, turn: str) -> bool:
         """Give a turn back; return whether it was held until then, and not broken."""
-        tower = None if self._guard.rules is None else self._guard.rules.tower
+        tower = self._guard.tower
 
         def release(ledger: Ledger, turn: TurnName, creation: Creation) -> Protocol[bool]:
             was_held = yield from turns.release(ledger, turn, creation)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from putifabsent.backends.circuit_breaker import RestingLock
-from putifabsent.backends.probe import CREATES, NEEDED, Verdict, verdicts_for
+from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
 from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
@@ -22,7 +22,7 @@ from putifabsent.shim.arbiter_choice import BY_THE_STORE, Terms, check, needs_pr
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from putifabsent.backends.base import Store
+    from putifabsent.backends.base import Store, Verdict
 
     Remade: TypeAlias = tuple[type[AbstractFileSystem], Mapping[str, Any], float]
 

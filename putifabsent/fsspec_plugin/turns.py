@@ -63,7 +63,7 @@ def taken(
     yield from guard.relying(name)
     creation = guard.mount.looker(name) if token is None else guard.mount.under(token, name)
 
-    tower = None if guard.rules is None else guard.rules.tower
+    tower = guard.tower
     in_the_way = None
     if tower is not None and begins is not None:
         if tower.rests(name.state, guard.mount.session, thread):

@@ -13,9 +13,10 @@ import pytest
 from putifabsent.backends.base import (
     Refused,
     TryAgain,
+    Verdict,
 )
 from putifabsent.backends.local import LocalStore
-from putifabsent.backends.probe import CREATES, Verdict, probe
+from putifabsent.backends.probe import CREATES, probe
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.fsspec_plugin.stores import store_of
 from tests.servers import BucketServer, LocalBucketServer, Server, chosen, server

@@ -10,7 +10,8 @@ import pytest
 
 from putifabsent import __version__
 from putifabsent.backends import probe_cache as kept
-from putifabsent.backends.probe_cache import SAFE_FOR, UNSAFE_FOR, Verdict, recall, remember, turn
+from putifabsent.backends.base import Verdict
+from putifabsent.backends.probe_cache import SAFE_FOR, UNSAFE_FOR, recall, remember, turn
 
 if TYPE_CHECKING:
     from pathlib import Path

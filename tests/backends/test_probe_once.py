@@ -11,8 +11,9 @@ import pytest
 
 from putifabsent.backends.base import (
     Refused,
+    Verdict,
 )
-from putifabsent.backends.probe import Verdict, verdicts_for
+from putifabsent.backends.probe import verdicts_for
 from putifabsent.backends.probe_cache import remember, turn
 
 if TYPE_CHECKING:

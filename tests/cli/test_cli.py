@@ -15,9 +15,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 from putifabsent import __version__
-from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Created, Maybe, Refused, TryAgain, Verdict
 from putifabsent.backends.memory import MemoryStore
-from putifabsent.backends.probe_cache import Verdict, recall
+from putifabsent.backends.probe_cache import recall
 from putifabsent.cli.app import app
 from putifabsent.cli.arguments import guarded_address, parse_options
 from tests.cli.conftest import own_memory

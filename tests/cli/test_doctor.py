@@ -20,8 +20,8 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent import __version__, doctor
+from putifabsent.backends.base import Verdict as Probed
 from putifabsent.backends.probe_cache import BESIDE, remember
-from putifabsent.backends.probe_cache import Verdict as Probed
 from putifabsent.cli.app import app
 from putifabsent.doctor import Check, Verdict, examine
 from tests.service.callers import SECRET, answering

@@ -114,14 +114,19 @@ def test_of_whom_nothing_is_known_the_tables_last_commits_tell(drivers: list[Dri
     assert c.asks().behind == "300 of session a"
 
 
-@ON_EACH
-def test_who_was_refused_is_expected_to_try_the_same_again(drivers: list[Driver]) -> None:
-    a, b, c = drivers
+def beside_another(a: Driver, b: Driver, c: Driver) -> None:
+    """Have one begin a commit that goes on with what another has begun to write, which nobody could know."""
     known(a, b)
     for instant in ("210", "220", "230", "240"):
         b.commits(instant, (G,))
     a.begins("300", (F,))
-    c.begins("350", (F, G))  # which nobody could know
+    c.begins("350", (F, G))
+
+
+@ON_EACH
+def test_who_was_refused_is_expected_to_try_the_same_again(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    beside_another(a, b, c)
     c.gives_up("350")
     assert c.asks().behind == "300 of session a"
     another_replica(b, c)
@@ -134,11 +139,7 @@ def test_who_was_refused_is_expected_to_try_the_same_again(drivers: list[Driver]
 
 def test_nor_is_it_forgotten_when_others_roll_that_back(drivers: list[Driver]) -> None:
     a, b, c = drivers
-    known(a, b)
-    for instant in ("210", "220", "230", "240"):
-        b.commits(instant, (G,))
-    a.begins("300", (F,))
-    c.begins("350", (F, G))
+    beside_another(a, b, c)
     c.meets_another("350")
     b.writer.plans_rollback("360", "350")
     b.writer.fs.rm_file(b.writer.inflight("350"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.probe_cache import Verdict
+from putifabsent.backends.base import Verdict
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.shim.arbiter_choice import check, needs_probe, validate
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.backends.probe_cache import Verdict, recall, remember
+from putifabsent.backends.base import Verdict
+from putifabsent.backends.probe_cache import recall, remember
 from tests.stub import Fault, FaultStub, Op, Step
 from tests.stub.raw import ask, create, told
 
