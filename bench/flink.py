@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 GUARDED = "s3a"
 HOW = {"stock": hudi.STOCK if hudi.BUNDLE else STOCK, "guarded": GUARDED}
 WARM_UP = 3
+ALONE = 65
+"""Seconds after which a service knows that nobody else writes to a table, so that its turn may be kept."""
 SOURCE = "'connector'='datagen', 'rows-per-second'='100'"
 COMMITS = {
     "iceberg": ("metadata/v", ""),
@@ -139,7 +141,10 @@ class Jobs:
         requests: dict[str, list[Counter[str]]] = {how: [] for how in HOW}
         asked: list[Counter[str]] = []
         jobs = {how: self._job(name, how) for how in HOW}
+        began = perf_counter()
         for n in range(WARM_UP + pairs):
+            if n == WARM_UP:
+                sleep(max(0.0, ALONE - (perf_counter() - began)))
             for how in HOW if n % 2 else reversed(HOW):
                 before = self._metrics()
                 self._wire.counted()

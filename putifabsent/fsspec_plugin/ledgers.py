@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount, new_token
 from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
+from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import EVERY, TurnName
 from putifabsent.shim.ledger.pruning import prune
@@ -35,8 +37,13 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+_PATIENCE = 5.0  # seconds in which a turn is released whose holder is gone
+
 _MOST_READ = 1024
 """What was read of so many tables is kept; a busy table's takes some hundred kilobytes."""
+
+_ALONE = 60.0
+"""Seconds in which no other session has written to a table, after which none is expected to in the next."""
 
 _MAY_NOT_DELETE = (
     "this session may not remove all that %s does not need (old records, beats and bodies, and what an "
@@ -55,6 +62,7 @@ class Ledgers:
         self._opened: Cache[str, set[str]] = Cache(MOST_KNOWN)  # as their ledgers have it
         self.pruning: set[str] = set()  # the state folders of ledgers that are being pruned
         self._unpruned: set[str] = set()  # where this session may not, and has logged it
+        self._alone: Cache[str, tuple[int, float]] = Cache(_MOST_READ)  # after which record, and since when
         self._lanes: list[Lane] = []
         self._lanes_of = os.getpid()
 
@@ -195,6 +203,29 @@ class Ledgers:
             return f"turn {turn.number}, session {turn.session}"
         waited_for = () if book is None else book.waited_for
         return ", ".join(waited_for) or "it changed hands"
+
+    def is_alone(self, name: Name) -> bool:
+        """Whether nobody else has written to a table for long, or begun to, as far as this mount has read."""
+        book, now = self._books.get(name.state), time.monotonic()
+        if book is None:
+            return False
+        others, since = self._alone.get(name.state, (-1, now))
+        if others != book.others:
+            _, since = self._alone.keep(name.state, (book.others, now))
+        is_ours = all(each.session == self._mount.session for each in book.state.open.values())
+        return is_ours and now - since > _ALONE
+
+    def give_turns_back(self) -> None:
+        """Release the turns that this session has: whoever had them is gone."""
+        for book in list(self._books.values()):
+            turn, held = book.state.turn_name, book.state.turn
+            if turn is None or held is None or held.session != self._mount.session:
+                continue
+            release = partial(turns.release, turn=turn, creation=self._mount.looker(book.name))
+            try:
+                self._mount.run(self.using(book.name, release), deadline=_PATIENCE)
+            except Exception as error:  # noqa: BLE001 - others get it after its lease
+                _log.debug("turn %s of %s is not released: %s", turn.number, book.root, error)
 
     def table_for_turns(self, folder: str, held: TurnName | None = None) -> Steps[Name]:
         """Return a name whose ledger has a folder's turns; ``held``, of a life that was read, tells which."""

@@ -57,6 +57,8 @@ class Taken(NamedTuple):
 
     turn: str | None  # what it is called; None: it was not taken
     behind: str | None = None  # who is to be waited for, in words
+    # Nobody else has written to the table for long: who keeps it a moment longer keeps nobody waiting.
+    alone: bool = False
 
 
 class Remote:
@@ -243,7 +245,9 @@ class Remote:
         """
         name = self._of_turns(table)
         turn = self._mount.walk(taken(self._guard, name, thread, lease, token=creation_token, begins=begins))
-        return Taken(None, self._guard.ledgers.whose_turn(name)) if turn is None else Taken(str(turn))
+        if turn is None:
+            return Taken(None, self._guard.ledgers.whose_turn(name))
+        return Taken(str(turn), alone=self._guard.ledgers.is_alone(name))
 
     def beat_turn(self, table: str, turn: str) -> bool:
         """Give a sign of life for the holder of a turn; return whether it holds it still."""

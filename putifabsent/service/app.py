@@ -376,6 +376,8 @@ def serve(
     # They outlive the loop: s3fs, which has one of its own, closes its sessions badly inside another.
     mounts = Mounts(settings.mounts)
     asyncio.run(_serve(settings, mounts, ready, until))
+    if until is not None:
+        mounts.give_turns_back()
 
 
 async def _serve(

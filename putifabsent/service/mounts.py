@@ -155,6 +155,13 @@ class Mounts:
                     return fs, address.path
         raise Outside(f"{url} is outside what this service answers for")
 
+    def give_turns_back(self) -> None:
+        """Release the turns of all callers, who are gone."""
+        with self._lock:
+            made = list(self._made.values())
+        for fs in made:
+            fs.guard.ledgers.give_turns_back()
+
     def is_apart(self, url: str) -> bool:
         """Whether no mount is at an address, above or below it, but one is in its bucket, or on its disk."""
         address = Address.of(url)

@@ -250,6 +250,33 @@ def test_a_turn_is_kept_by_its_name_alone(ground: Ground, root: str) -> None:
     assert Remote(b.fs).take_turn(root, theirs, thread="main", lease=60.0).turn not in (None, turn)
 
 
+def test_who_has_long_been_alone_with_a_table_hears_so(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = (Writer(memory.mount(writer_session=each), table_in(memory)) for each in "ab")
+    now = 0.0
+    monkeypatch.setattr("putifabsent.fsspec_plugin.ledgers.time.monotonic", lambda: now)
+
+    def alone(writer: Writer = a) -> bool:
+        taken = Remote(writer.fs).take_turn(writer.root, token(), thread="", lease=60.0)
+        assert Remote(writer.fs).release_turn(writer.root, str(taken.turn))
+        return taken.alone
+
+    a.begins(T)
+    assert not alone()  # it may have come a moment after another
+    now += 61
+    assert alone()
+    assert not alone(b)
+    assert not alone()
+    now += 61
+    assert alone()
+    assert not alone(b)  # another's instant is open
+    b.begins(T.replace("2026", "2027"))
+    assert not alone()
+    now += 61
+    assert not alone()
+
+
 def test_a_call_that_is_repeated_while_it_runs_takes_nothing_away_from_itself(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,7 +285,8 @@ async def test_one_session_has_the_turn_of_a_table(caller: Caller, other: Caller
     again = await caller.call("turns/take", root, thread="main", token=mine)
     assert again.body["turn"] == turn
     waits = await other.call("turns/take", root, token=theirs)
-    assert waits[:2] == (200, {"turn": None, "behind": f"turn 1, session {caller.session}"})
+    behind = f"turn 1, session {caller.session}"
+    assert waits[:2] == (200, {"turn": None, "behind": behind, "alone": False})
     for call, held in (("beat", True), ("release", True), ("release", False), ("beat", False)):
         assert (await caller.call(f"turns/{call}", root, turn=turn))[:2] == (200, {"held": held})
     assert (await other.call("turns/take", root, token=theirs)).body["turn"] not in (None, turn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import multiprocessing
 import os
@@ -11,13 +12,16 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fsspec
 import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.spark.companion import Companion
+from tests.service.callers import Caller
 from tests.service.processes import answers, arguments_of_all
 
 if TYPE_CHECKING:
@@ -84,6 +88,24 @@ def test_it_ends_with_its_driver_however_that_ends(tmp_path: Path, end: signal.S
         assert answers(address)
         os.kill(driver.pid, end)
     assert gone(address)
+
+
+def test_a_driver_that_ends_holds_nobody_up(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    (table / ".hoodie").mkdir(parents=True)
+    companion = Companion(told_in(tmp_path))
+
+    async def take() -> str | None:
+        async with Caller.at(companion.address) as caller:
+            answer = await caller.call("turns/take", str(table), token=str(uuid.uuid4()))
+        turn: str | None = answer.body["turn"]
+        return turn
+
+    assert asyncio.run(take()) is not None
+    assert asyncio.run(take()) is None
+    companion.end()
+    with fsspec.filesystem("piafile", skip_instance_cache=True).turn(str(table), timeout=0):
+        pass
 
 
 def test_one_that_was_killed_is_started_again_where_it_was(

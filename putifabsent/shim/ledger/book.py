@@ -136,6 +136,7 @@ class Ledger:
     begun: int = 0  # the number that the life has begun with: its first record has the next one
     ended: int = 0  # how many lives this session has seen the end of
     agreed: int = 0  # after how many of them it has checked that all mounts agree
+    others: int = 0  # how many records of other sessions it has read
 
     @property
     def age(self) -> tuple[int, int]:
@@ -372,7 +373,7 @@ class Ledger:
             line = yield from self.get(newest, creation)
             if line is None or not isinstance(line.record, Checkpoint):
                 return False
-            self.state = fold(self.state, line.record)
+            self._follow(line)
         # Of what others decide, a listing may not show what is decided last.
         last = max(numbers, default=0)
         while (number := self.state.number + 1) in numbers or not isinstance(self.arbiter, Native):
@@ -381,11 +382,15 @@ class Ledger:
             line = yield from self.get(number, creation, is_decided=is_decided, is_listed=is_listed)
             if line is None:
                 break
-            self.state = fold(self.state, *line)
+            self._follow(line)
         if self.ended != ended or self.state.number > before or any(number > before for number in numbers):
             return False
         self.listed = before
         return True
+
+    def _follow(self, line: Line) -> None:
+        self.others += line.record.session != self.session
+        self.state = fold(self.state, *line)
 
     def catch_up(self, creation: Creation, *, is_again: bool = False) -> Protocol[bool]:
         """Read what is new, at least something of it; return whether nothing was, as :meth:`look` does."""

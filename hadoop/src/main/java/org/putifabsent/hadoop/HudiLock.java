@@ -132,7 +132,7 @@ abstract class HudiLock implements LockProvider<String> {
       stock.unlock();
       return;
     }
-    Turn.of(service, table).ifPresent(Turn::release);
+    Turn.of(service, table).ifPresent(Turn::leave);
   }
 
   @Override

@@ -22,13 +22,20 @@ final class Pauses {
 
   /** Pauses; false, and at once: there is no time left. */
   boolean goOn() throws InterruptedException {
+    if (!goOn((long) ThreadLocalRandom.current().nextDouble(millis / 2, millis))) {
+      return false;
+    }
+    millis = Math.min(growth * millis, longestMillis);
+    return true;
+  }
+
+  /** Pauses for so long, as nobody is asked after it. */
+  boolean goOn(long some) throws InterruptedException {
     long left = end - System.nanoTime();
     if (left <= 0) {
       return false;
     }
-    long some = (long) ThreadLocalRandom.current().nextDouble(millis / 2, millis);
     Thread.sleep(Math.min(some, TimeUnit.NANOSECONDS.toMillis(left)));
-    millis = Math.min(growth * millis, longestMillis);
     return true;
   }
 }

@@ -180,9 +180,14 @@ final class Service {
    */
   boolean create(Name name, byte[] bytes, int length, boolean overwrite) throws IOException, Refusal {
     String token = UUID.randomUUID().toString();
-    String turn = Turn.held(this, name).map(held -> "&turn=" + encoded(held.called)).orElse("");
-    String query = "create?path=" + encoded(name.address) + "&token=" + token + turn + "&overwrite=" + overwrite;
-    return created(name, token, request(query, BodyPublishers.ofByteArray(bytes, 0, length)));
+    String query = "create?path=" + encoded(name.address) + "&token=" + token + "&overwrite=" + overwrite;
+    return Turn.within(
+        this,
+        name,
+        turn -> {
+          String within = query + turn.map(called -> "&turn=" + encoded(called)).orElse("");
+          return created(name, token, request(within, BodyPublishers.ofByteArray(bytes, 0, length)));
+        });
   }
 
   /**
@@ -196,13 +201,20 @@ final class Service {
     JsonObject said = said(name);
     said.addProperty("source", source.address);
     said.addProperty("token", token);
-    Turn.held(this, name).ifPresent(turn -> said.addProperty("turn", turn.called));
-    return created(name, token, request("rename", said));
+    Turn.releaseIn(source);
+    return Turn.within(
+        this,
+        name,
+        turn -> {
+          turn.ifPresent(called -> said.addProperty("turn", called));
+          return created(name, token, request("rename", said));
+        });
   }
 
   /** Removes what somebody must hear of; false, and nothing was done: nobody must. */
   boolean delete(Name name, boolean recursive) throws IOException, Refusal {
     refuseInterrupted();
+    Turn.releaseIn(name);
     JsonObject said = said(name);
     said.addProperty("recursive", recursive);
     return answered(request("delete", said), false, answer -> isTrue(answer, "guarded"));
@@ -227,11 +239,14 @@ final class Service {
   static final class Taken {
     final Optional<String> turn;
     final Optional<String> behind;
+    /** No other session has written to the table for long. */
+    final boolean alone;
 
     Taken(JsonObject said) {
       Objects.requireNonNull(said.get("turn"));
       turn = text(said, "turn");
       behind = text(said, "behind");
+      alone = said.has("alone") && isTrue(said, "alone");
     }
   }
 

@@ -5,10 +5,16 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -17,6 +23,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>What that thread creates beneath the table's folder names the turn. It is the service that knows whether it is
  * still held; the signs of life that are given here only keep others from breaking it.
+ *
+ * <p>Where nobody else writes to the table, one that is left is kept for a moment: this process's next thread has the
+ * same turn then, and waits for it, without a request.
  */
 final class Turn {
 
@@ -26,8 +35,15 @@ final class Turn {
   private static final double GROWTH = 1.25;
   private static final long LONGEST_PAUSE_MILLIS = 500;
   private static final int LONGEST_THREAD = 200;
+  // Hudi takes its lock a dozen times for one commit, a few requests apart.
+  private static final long KEPT_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long LONGEST_KEPT_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final long LOOKS_MILLIS = 5;
+  private static final long EXITS_MILLIS = 2_000;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
   private static final ThreadLocal<List<Turn>> HELD = ThreadLocal.withInitial(ArrayList::new);
+  /** Those of this process that may be kept. One that has no holder is kept, and theirs who becomes that. */
+  private static final Set<Turn> HERE = ConcurrentHashMap.newKeySet();
   private static final ScheduledThreadPoolExecutor BEATS = beats();
 
   /** What the service calls it: no two turns are called the same. */
@@ -35,17 +51,23 @@ final class Turn {
 
   private final Service service;
   private final Name table;
-  private final Thread holder = Thread.currentThread();
+  private final long since = System.nanoTime();
+  private final AtomicReference<Thread> holder = new AtomicReference<>(Thread.currentThread());
   private final ScheduledFuture<?> beats;
+  private volatile long left;
+  private volatile boolean doubtful;
   private volatile boolean over;
 
-  private Turn(Service service, Name table, String called) {
+  private Turn(Service service, Name table, String called, boolean alone) {
     this.service = service;
     this.table = table;
     this.called = called;
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
     beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, pause, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
+    if (alone && Exit.IS_SEEN) {
+      HERE.add(this);
+    }
   }
 
   private static ScheduledThreadPoolExecutor beats() {
@@ -76,6 +98,76 @@ final class Turn {
   /** Returns the turn that this thread has of just this table. */
   static Optional<Turn> of(Service service, Name table) {
     return held(service, table).filter(turn -> turn.table.address.equals(table.address));
+  }
+
+  /** Returns those that were kept, and are this thread's now. */
+  private static Stream<Turn> claimed(Predicate<Turn> which) {
+    return HERE.stream().filter(which).filter(turn -> turn.holder.compareAndSet(null, Thread.currentThread()));
+  }
+
+  private boolean isOf(Service asked, Name other) {
+    return service.isFor(asked) && table.address.equals(other.address);
+  }
+
+  /** What is asked of the service, in a turn that is called so, or in none. */
+  interface Call {
+    boolean in(Optional<String> turn) throws IOException, Refusal;
+  }
+
+  /**
+   * Has something created in this thread's turn; where it has none, in one that is kept, for so long.
+   *
+   * <p>In a turn that is kept nothing is completed but by whoever has it, not even without a turn.
+   */
+  static boolean within(Service service, Name name, Call call) throws IOException, Refusal {
+    Optional<Turn> own = held(service, name);
+    Predicate<Turn> fits = kept -> kept.service.isFor(service) && name.isIn(kept.table);
+    Optional<Turn> turn = own.isPresent() ? own : claimed(fits).findFirst();
+    boolean answered = false;
+    try {
+      boolean done = call.in(turn.map(each -> each.called));
+      answered = true;
+      return done;
+    } finally {
+      if (turn.isPresent()) {
+        turn.get().doubtful |= !answered;
+      }
+      if (own.isEmpty()) {
+        turn.ifPresent(Turn::leave);
+      }
+    }
+  }
+
+  /** Releases what is kept of the tables in a folder, which goes. */
+  static void releaseIn(Name folder) {
+    claimed(turn -> turn.table.isIn(folder)).forEach(Turn::release);
+  }
+
+  /** Has what is kept be released when this process ends, which would hold others up for a lease. */
+  private static final class Exit {
+    static final boolean IS_SEEN = isSeen();
+
+    private static boolean isSeen() {
+      try {
+        Runtime.getRuntime().addShutdownHook(new Thread(Turn::releaseKept, "putifabsent-exit"));
+        return true;
+      } catch (IllegalStateException exits) {
+        return false;
+      }
+    }
+  }
+
+  private static void releaseKept() {
+    List<Thread> releasing = claimed(turn -> true).map(turn -> daemon(turn::release)).collect(Collectors.toList());
+    releasing.forEach(Thread::start);
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(EXITS_MILLIS);
+    for (Thread each : releasing) {
+      try {
+        each.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime())));
+      } catch (InterruptedException exits) {
+        return;
+      }
+    }
   }
 
   /**
@@ -128,15 +220,29 @@ final class Turn {
         throw new InterruptedException("interrupted before the turn of " + table + " was taken");
       }
       Pauses pauses = new Pauses(nanos, GROWTH, LONGEST_PAUSE_MILLIS);
+      Optional<Turn> here;
       do {
         waiting.asks();
+        Optional<Turn> kept = claimed(turn -> turn.isOf(service, table)).findFirst();
+        if (kept.isPresent() && !queues) {
+          HELD.get().add(kept.get());
+          waiting.ends();
+          return kept;
+        }
+        // Who is to begin asks whom it had better wait for.
+        kept.ifPresent(Turn::release);
+        here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
+        if (here.isPresent()) {
+          waiting.isFor("another thread, which has " + here.get());
+          continue;
+        }
         known = false;
         try {
           Service.Taken taken = asking.ask(token, thread);
           known = true;
           if (taken.turn.isPresent()) {
             waiting.ends();
-            return Optional.of(new Turn(service, table, taken.turn.get()));
+            return Optional.of(new Turn(service, table, taken.turn.get(), taken.alone));
           }
           waiting.isFor(taken.behind.orElse("another session or thread"));
         } catch (Refusal refusal) {
@@ -146,7 +252,7 @@ final class Turn {
           }
           LOG.debug("the turn of {}: {}", table, refusal.getMessage());
         }
-      } while (pauses.goOn());
+      } while (here.isPresent() ? pauses.goOn(LOOKS_MILLIS) : pauses.goOn());
       return Optional.empty();
     } catch (InterruptedException | Service.Interrupted gone) {
       Thread.interrupted();
@@ -193,8 +299,9 @@ final class Turn {
   }
 
   private void beat() {
-    if (!holder.isAlive()) {
-      LOG.warn("{} has ended, and left {} behind", holder.getName(), this);
+    Thread by = holder.get();
+    if (by != null && !by.isAlive()) {
+      LOG.warn("{} has ended, and left {} behind", by.getName(), this);
       inBackground(this::release);
       beats.cancel(false);
       return;
@@ -207,12 +314,39 @@ final class Turn {
                 LOG.debug("{} gave no sign of life", this, error);
               } else if (!held && !over) {
                 beats.cancel(false);
+                doubtful = true;
+                HERE.remove(this);
                 LOG.warn("{} was broken: nothing is completed in it any more", this);
               }
             });
   }
 
-  /** Gives it back, once. Where that can't be, others get it after its lease: what was done in it is done. */
+  /**
+   * Gives it back: in a moment, unless this process's next thread has it before, where no other session has written to
+   * the table for long, and each call in it was answered; else at once. A call that was not could come late, and be done
+   * in the next thread's turn.
+   */
+  void leave() {
+    long now = System.nanoTime();
+    boolean isFresh = now - since < LONGEST_KEPT_NANOS;
+    if (doubtful || !isFresh || Thread.currentThread().isInterrupted() || !HERE.contains(this)) {
+      release();
+      return;
+    }
+    HELD.get().remove(this);
+    left = now;
+    BEATS.schedule(this::expire, KEPT_NANOS, TimeUnit.NANOSECONDS);
+    holder.set(null);
+  }
+
+  /** One that was kept again since is not due yet. */
+  private void expire() {
+    if (System.nanoTime() - left >= KEPT_NANOS && holder.compareAndSet(null, Thread.currentThread())) {
+      inBackground(this::release);
+    }
+  }
+
+  /** Gives it back at once, once. Where that can't be, others get it after its lease: what was done in it is done. */
   void release() {
     synchronized (this) {
       if (over) {
@@ -220,6 +354,7 @@ final class Turn {
       }
       over = true;
     }
+    HERE.remove(this);
     beats.cancel(false);
     // Whoever is interrupted waits for nothing, and gives it back nevertheless.
     if (Thread.currentThread().isInterrupted() || !giveBack()) {

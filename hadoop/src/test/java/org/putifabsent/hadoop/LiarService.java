@@ -52,7 +52,9 @@ final class LiarService implements Closeable {
     /** It is done, and the answer comes but for its end. */
     STALLED,
     /** It is answered, with a holder that has had the name for an hour. */
-    OLD_HOLDER
+    OLD_HOLDER,
+    /** It is answered, and that nobody else has written to the table for long. */
+    ALONE
   }
 
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
@@ -119,6 +121,8 @@ final class LiarService implements Closeable {
           say(exchange, answer.statusCode(), answer.body());
         } else if (fate == Fate.OLD_HOLDER) {
           say(exchange, answer.statusCode(), answer.body().replaceAll("\"age\": [^,}]+", "\"age\": 3600.0"));
+        } else if (fate == Fate.ALONE) {
+          say(exchange, answer.statusCode(), answer.body().replace("\"alone\": false", "\"alone\": true"));
         } else if (fate == Fate.UNKNOWN) {
           say(exchange, 504, UNKNOWN);
         } else if (fate == Fate.PROXY_ERROR) {

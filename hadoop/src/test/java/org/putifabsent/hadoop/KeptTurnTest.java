@@ -1,0 +1,252 @@
+package org.putifabsent.hadoop;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.security.AccessControlException;
+import org.junit.After;
+import org.junit.Before;
+import org.junit.Test;
+
+/** A turn that was left is this process's next thread's, for a moment, where nobody else writes to the table. */
+public class KeptTurnTest {
+
+  private static final String INSTANT = "20260101000000000";
+  private static final long LONG = TimeUnit.MINUTES.toNanos(5);
+
+  private File folder;
+  private LiarService liar;
+  private Configuration conf;
+  private Service asked;
+
+  @Before
+  public void setUp() throws IOException {
+    folder = new File(System.getProperty("hadoop.tmp.dir"), UUID.randomUUID().toString());
+    assertThat(new File(folder, ".hoodie/timeline").mkdirs()).isTrue();
+    File properties = new File(folder, ".hoodie/hoodie.properties");
+    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
+    conf = session();
+    liar = new LiarService(conf.get(Settings.ADDRESS));
+    liar.always("turns/take", LiarService.Fate.ALONE);
+    conf.set(Settings.ADDRESS, liar.address);
+    asked = asked(conf);
+  }
+
+  @After
+  public void tearDown() {
+    Turn.releaseIn(table());
+    liar.close();
+  }
+
+  private static Configuration session() {
+    return ServiceProcess.session(RawLocalFileSystem.class);
+  }
+
+  private static Service asked(Configuration conf) throws IOException {
+    return Service.of(Settings.of(conf));
+  }
+
+  private Name table() {
+    return Name.of(new Path("file:" + folder + "/.hoodie"));
+  }
+
+  private Path instant(String last) {
+    return new Path("file:" + folder + "/.hoodie/timeline/" + INSTANT + last);
+  }
+
+  private Turn taken() throws IOException, InterruptedException {
+    return Turn.take(asked, table(), LONG).orElseThrow();
+  }
+
+  private static void create(FileSystem fs, Path path) throws IOException {
+    try (FSDataOutputStream out = fs.create(path, false)) {
+      out.writeBytes("{}");
+    }
+  }
+
+  private int asked(String call) {
+    return Collections.frequency(liar.calls, call);
+  }
+
+  private static <T> T elsewhere(Callable<T> work) throws Exception {
+    ExecutorService thread = Executors.newSingleThreadExecutor();
+    try {
+      return thread.submit(work).get();
+    } finally {
+      thread.shutdown();
+    }
+  }
+
+  @Test
+  public void theNextThreadHasItWithoutARequest() throws Exception {
+    Turn turn = taken();
+    turn.leave();
+    assertThat(Turn.held(asked, table())).isEmpty();
+    assertThat(elsewhere(() -> Turn.take(asked, table(), 0))).contains(turn);
+    // It is the other thread's now.
+    assertThat(Turn.take(asked, table(), 0)).isEmpty();
+    assertThat(asked("turns/release")).isZero();
+    turn.release();
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
+  @Test
+  public void anotherSessionGetsItInAMoment() throws Exception {
+    taken().leave();
+    Turn other = Turn.take(asked(session()), table(), LONG).orElseThrow();
+    assertThat(asked("turns/release")).isEqualTo(1);
+    other.release();
+  }
+
+  @Test
+  public void whereOthersWriteItIsGivenBackAtOnce() throws Exception {
+    liar.always("turns/take", LiarService.Fate.ANSWERED);
+    taken().leave();
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
+  @Test
+  public void whoBeginsSomethingAsksWhomItHadBetterWaitFor() throws Exception {
+    taken().leave();
+    Turn begun =
+        Turn.toBegin("commit", 4, asked, table(), LONG, Waiting.of(table(), asked.longestCall())).orElseThrow();
+    assertThat(liar.calls).containsExactly("turns/take", "turns/release", "turns/take");
+    begun.release();
+  }
+
+  @Test
+  public void afterACallThatWasNotAnsweredItIsGivenBackAtOnce() throws Exception {
+    conf.set(Settings.DEADLINE, "1s");
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    Turn turn = taken();
+    liar.next("create", LiarService.Fate.UNKNOWN);
+    liar.always("resolve", LiarService.Fate.UNKNOWN);
+    assertThatThrownBy(() -> create(fs, instant("_20260101000000001.commit")))
+        .isInstanceOf(OutcomeUnknownException.class);
+    turn.leave();
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
+  @Test
+  public void aThreadWithoutATurnCompletesInIt() throws Exception {
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    Turn turn = taken();
+    turn.leave();
+    create(fs, instant("_20260101000000001.commit"));
+    assertThat(fs.exists(instant("_20260101000000001.commit"))).isTrue();
+    assertThat(taken()).isSameAs(turn);
+    turn.release();
+  }
+
+  @Test
+  public void whatNobodyHasAnyMoreIsNobodys() throws Exception {
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    taken().leave();
+    Turn.releaseIn(Name.of(new Path("file:" + folder)));
+    create(fs, instant("_20260101000000001.commit"));
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
+  @Test
+  public void aTableThatIsRemovedAndMadeAgainHasTurnsOfItsOwn() throws Exception {
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    Turn before = taken();
+    before.leave();
+    assertThat(fs.delete(new Path("file:" + folder + "/.hoodie"), true)).isTrue();
+    create(fs, new Path("file:" + folder + "/.hoodie/hoodie.properties"));
+    create(fs, instant(".commit.requested"));
+    Turn turn = taken();
+    assertThat(turn.called).isNotEqualTo(before.called);
+    create(fs, instant("_20260101000000001.commit"));
+    turn.release();
+  }
+
+  @Test(timeout = 60_000)
+  public void whoWaitsInThisProcessHasItNextWithoutARequest() throws Exception {
+    Turn turn = taken();
+    List<Turn> got = new ArrayList<>();
+    Thread waiting =
+        new Thread(
+            () -> {
+              try {
+                got.add(taken());
+              } catch (IOException | InterruptedException error) {
+                throw new AssertionError(error);
+              }
+            });
+    waiting.start();
+    while (waiting.getState() != Thread.State.TIMED_WAITING) {
+      Thread.sleep(1);
+    }
+    turn.leave();
+    waiting.join();
+    assertThat(got).containsExactly(turn);
+    assertThat(liar.calls).containsExactly("turns/take");
+    turn.release();
+  }
+
+  @Test
+  public void oneThatWasBrokenIsNobodys() throws Exception {
+    liar.always("turns/beat", LiarService.Fate.REQUEST_LOST);
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    Configuration hasty = new Configuration(conf);
+    hasty.set(Settings.LEASE, "1s");
+    Turn turn = Turn.take(asked(hasty), table(), LONG).orElseThrow();
+    Turn.take(asked(session()), table(), LONG).orElseThrow().release();
+    liar.always("turns/beat", LiarService.Fate.ANSWERED);
+    turn.leave();
+    assertThatThrownBy(() -> create(fs, instant("_20260101000000001.commit")))
+        .isInstanceOf(AccessControlException.class);
+    turn.release();
+  }
+
+  @Test
+  public void eightThreadsCountWithoutALoss() throws Exception {
+    File counter = new File(folder, "counter");
+    Files.write(counter.toPath(), "0".getBytes(StandardCharsets.UTF_8));
+    ExecutorService threads = Executors.newFixedThreadPool(8);
+    List<Future<?>> counting = new ArrayList<>();
+    for (int thread = 0; thread < 8; thread++) {
+      counting.add(
+          threads.submit(
+              () -> {
+                for (int time = 0; time < 25; time++) {
+                  Turn turn = taken();
+                  int seen = Integer.parseInt(new String(Files.readAllBytes(counter.toPath()), StandardCharsets.UTF_8));
+                  Files.write(counter.toPath(), Integer.toString(seen + 1).getBytes(StandardCharsets.UTF_8));
+                  turn.leave();
+                }
+                return null;
+              }));
+    }
+    for (Future<?> each : counting) {
+      each.get();
+    }
+    threads.shutdown();
+    assertThat(counter).hasContent("200");
+    assertThat(asked("turns/release")).isLessThan(100);
+  }
+}
