@@ -151,6 +151,7 @@ final class Service {
         return Admission.PLAIN;
       }
     }
+    refuseInterrupted();
     JsonObject said = said(name);
     said.addProperty("overwrite", overwrite);
     return asked(

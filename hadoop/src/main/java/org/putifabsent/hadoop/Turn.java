@@ -224,12 +224,12 @@ final class Turn {
       do {
         waiting.asks();
         Optional<Turn> kept = claimed(turn -> turn.isOf(service, table)).findFirst();
-        if (kept.isPresent() && !queues) {
+        if (kept.isPresent() && !queues && kept.get().isStillKept()) {
           HELD.get().add(kept.get());
           waiting.ends();
           return kept;
         }
-        // Who is to begin asks whom it had better wait for.
+        // It may have been broken while this process stood still; and who is to begin asks whom it had better wait for.
         kept.ifPresent(Turn::release);
         here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
         if (here.isPresent()) {
@@ -339,27 +339,35 @@ final class Turn {
     holder.set(null);
   }
 
+  private boolean isStillKept() {
+    return System.nanoTime() - left < KEPT_NANOS;
+  }
+
   /** One that was kept again since is not due yet. */
   private void expire() {
-    if (System.nanoTime() - left >= KEPT_NANOS && holder.compareAndSet(null, Thread.currentThread())) {
-      inBackground(this::release);
+    if (!isStillKept() && holder.compareAndSet(null, Thread.currentThread()) && ends()) {
+      inBackground(this::giveBack);
     }
   }
 
   /** Gives it back at once, once. Where that can't be, others get it after its lease: what was done in it is done. */
   void release() {
-    synchronized (this) {
-      if (over) {
-        return;
-      }
-      over = true;
+    if (!ends()) {
+      return;
     }
-    HERE.remove(this);
-    beats.cancel(false);
     // Whoever is interrupted waits for nothing, and gives it back nevertheless.
     if (Thread.currentThread().isInterrupted() || !giveBack()) {
       inBackground(this::giveBack);
     }
+  }
+
+  /** Returns whether it goes on until now; it gives no more signs of life. */
+  private synchronized boolean ends() {
+    boolean went = !over;
+    over = true;
+    HERE.remove(this);
+    beats.cancel(false);
+    return went;
   }
 
   /** Returns false where it was interrupted. */
