@@ -35,8 +35,8 @@ final class Turn {
   private static final double GROWTH = 1.25;
   private static final long LONGEST_PAUSE_MILLIS = 500;
   private static final int LONGEST_THREAD = 200;
-  // Hudi takes its lock a dozen times for one commit, a few requests apart.
-  private static final long KEPT_NANOS = TimeUnit.SECONDS.toNanos(1);
+  // Hudi takes its lock several times for one commit, a few requests apart. A process that is killed now leaves it held.
+  private static final long KEPT_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
   private static final long LONGEST_KEPT_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final long LOOKS_MILLIS = 5;
   private static final long EXITS_MILLIS = 2_000;
