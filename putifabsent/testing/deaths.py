@@ -12,16 +12,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
     from types import FrameType
 
     from putifabsent.backends.base import Store
 
 _SECONDS = 60
+_IDLE_SECONDS = 3600
 
 
 def die() -> None:
@@ -65,29 +66,22 @@ class Will(NamedTuple):
         return taken
 
 
-class Doomed:
-    """Starts writers that die, by a connection to the process that forks them."""
+class Doomed(NamedTuple):
+    """Starts writers that die, each with a store of its own."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    fork: Callable[[Doom, int], tuple[int, int | None]]
+    """Has a writer live, up to a step (from 1): returns how many it took, and its exit code."""
 
     def steps(self, will: Doom) -> int:
         """Let a writer live, and return how many steps it took."""
-        steps, code = self._fork(will, 0)
+        steps, code = self.fork(will, 0)
         if code != 0:
             raise RuntimeError(f"a writer that was to live ended with {code}")
         return steps
 
-    def die(self, will: Doom, step: int) -> int:
+    def die(self, will: Doom, step: int) -> int | None:
         """Kill a writer just before it takes ``step`` (from 1), and return its exit code."""
-        return self._fork(will, step)[1]
-
-    def _fork(self, will: Doom, step: int) -> tuple[int, int]:
-        self._connection.send((will, step))
-        if not self._connection.poll(2 * _SECONDS):
-            raise RuntimeError("a doomed writer neither lives nor dies")
-        answer: tuple[int, int] = self._connection.recv()
-        return answer
+        return self.fork(will, step)[1]
 
 
 @contextmanager
@@ -99,33 +93,22 @@ def doomed(make: Callable[[], Store], places: Sequence[str] = ()) -> Iterator[Do
     A fresh (spawned) process imports what the store needs, uses none of it, and forks each writer: so a
     writer costs a fork, and inherits neither locks nor connections.
     """
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_fork_writers, args=(make, frozenset(places), there))
-    process.start()
-    there.close()
-    try:
-        yield Doomed(here)
-    finally:
-        here.close()
-        process.join(_SECONDS)
-        process.kill()
-        process.join()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as nursery:
+        steps_in = frozenset(places)
+        yield Doomed(lambda will, step: nursery.submit(_fork, make, steps_in, will, step).result())
 
 
-def _fork_writers(make: Callable[[], Store], places: frozenset[str], connection: Connection) -> None:
-    fork = multiprocessing.get_context("fork")
-    with suppress(EOFError):
-        while True:
-            will, step = connection.recv()
-            taken = fork.RawValue("q", 0)
-            writer = fork.Process(target=_live, args=(make, places, will, step, taken))
-            writer.start()
-            writer.join()
-            connection.send((taken.value, writer.exitcode))
+def _fork(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int) -> tuple[int, int | None]:
+    signal.alarm(_IDLE_SECONDS)  # whoever wants writers may have been killed, and not be heard of again
+    context = multiprocessing.get_context("fork")
+    taken = context.RawValue("q", 0)
 
+    def live() -> None:
+        signal.alarm(_SECONDS)
+        taken.value = will.live(make, places, step)
+        os._exit(0)  # whatever threads the store has
 
-def _live(make: Callable[[], Store], places: frozenset[str], will: Doom, step: int, taken: Any) -> None:
-    signal.alarm(_SECONDS)
-    taken.value = will.live(make, places, step)
-    os._exit(0)  # whatever threads the store has
+    writer = context.Process(target=live)
+    writer.start()
+    writer.join()
+    return taken.value, writer.exitcode

@@ -7,20 +7,20 @@ take that step together, name by name.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import multiprocessing
-import os
 import signal
 import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from putifabsent.backends.base import (
     STATE_FOLDER,
@@ -37,6 +37,8 @@ from putifabsent.shim.requests import Complete, Create, Discard, Request, Stage,
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+T = TypeVar("T")
 
 Attempt: TypeAlias = Callable[[], None]
 """The step that decides: it returns for a win, and raises FileExistsError for a loss."""
@@ -117,15 +119,14 @@ def race(
     """
     job = _Job(make, tuple(names), threads, size, seconds)
     began = time.monotonic()
-    failures: list[str] = []
     if processes:
-        outcomes = _in_processes(job, processes, failures)
+        answers = _in_processes(job, processes)
     else:
-        outcomes = _write(job, 0, threading.Barrier(threads), began + seconds)
+        answers = [_write(job, 0, threading.Barrier(threads), began + seconds)]
     winners: defaultdict[str, list[int]] = defaultdict(list)
     errors: defaultdict[str, list[str]] = defaultdict(list)
     losers: defaultdict[str, int] = defaultdict(int)
-    for name, writer, error in outcomes:
+    for name, writer, error in (each for answer in answers if isinstance(answer, list) for each in answer):
         if error is None:
             winners[name].append(writer)
         elif error:
@@ -137,7 +138,7 @@ def race(
         max(processes, 1) * threads,
         size,
         time.monotonic() - began,
-        tuple(failures),
+        tuple(f"process {number}: {why}" for number, why in enumerate(answers) if isinstance(why, str)),
     )
 
 
@@ -153,6 +154,10 @@ class _Outcome(NamedTuple):
     name: str
     writer: int
     error: str | None
+
+
+_Answer: TypeAlias = "list[_Outcome] | str"
+"""What a process's writers got; or why it could not take part."""
 
 
 class _Job(NamedTuple):
@@ -180,9 +185,11 @@ def _write(job: _Job, first: int, gate: threading.Barrier, ends: float) -> list[
     def write(writer: int) -> None:
         try:
             for name in job.names:
-                attempt = _prepared(contender, name, body_of(name, writer, job.size))
+                attempt, error = _tried(partial(contender, name, body_of(name, writer, job.size)))
                 gate.wait(max(ends - time.monotonic(), 0.001))
-                outcomes.append(_Outcome(name, writer, _answer(attempt)))
+                if attempt is not None:
+                    _, error = _tried(attempt)
+                outcomes.append(_Outcome(name, writer, error))
         except threading.BrokenBarrierError:
             return  # somebody's time is over: the rest is unanswered
 
@@ -196,79 +203,48 @@ def _write(job: _Job, first: int, gate: threading.Barrier, ends: float) -> list[
     return list(outcomes)
 
 
-def _prepared(contender: Contender, name: str, body: bytes) -> Attempt:
+def _tried(step: Callable[[], T]) -> tuple[T | None, str | None]:
     try:
-        return contender(name, body)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this writer's answer
-        return partial(_raise, error)
-
-
-def _answer(attempt: Attempt) -> str | None:
-    try:
-        attempt()
+        return step(), None
     except FileExistsError:
-        return ""
+        return None, ""
     except Exception as error:  # noqa: BLE001 - a race reports what happened
-        return f"{type(error).__name__}: {error}"
-    return None
+        return None, f"{type(error).__name__}: {error}"
 
 
-def _raise(error: Exception) -> None:
-    raise error
+def _in_processes(job: _Job, processes: int) -> list[_Answer]:
+    context, most = multiprocessing.get_context("spawn"), math.ceil(job.seconds) + _GRACE
+    with ProcessPoolExecutor(1, context, signal.alarm, (most,)) as nursery:
+        try:
+            return nursery.submit(_fork_writers, job, processes).result()
+        except BrokenProcessPool:
+            return ["it died"] * processes
 
 
-def _in_processes(job: _Job, processes: int, failures: list[str]) -> list[_Outcome]:
-    context = multiprocessing.get_context("spawn")
-    ends = time.monotonic() + job.seconds
-    pipes = [context.Pipe(duplex=False) for _ in range(processes)]
-    ends_to_write = [writing for _, writing in pipes]
-    nursery = context.Process(target=_fork_writers, args=(job, ends_to_write))
-    outcomes: list[_Outcome] = []
-    nursery.start()
+def _fork_writers(job: _Job, processes: int) -> list[_Answer]:
+    """Fork the processes of a race from one that has imported what they need, and used none of it."""
+    fork = multiprocessing.get_context("fork")
+    gate, ends = fork.Barrier(processes), time.monotonic() + job.seconds
+    writers = []
+    for first in range(0, processes * job.threads, job.threads):
+        reading, writing = fork.Pipe(duplex=False)
+        writer = fork.Process(target=_take_part, args=(job, first, gate, writing))
+        writer.start()
+        writing.close()  # else those that are forked next keep it open when this one has died
+        writers.append((writer, reading))
     try:
-        for writing in ends_to_write:
-            writing.close()
-        for number, (reading, _) in enumerate(pipes):
-            answer = _received(reading, ends - time.monotonic())
-            if isinstance(answer, str):
-                failures.append(f"process {number}: {answer}")
-            else:
-                outcomes += answer
+        return [_received(reading, ends - time.monotonic()) for _, reading in writers]
     finally:
-        if nursery.is_alive():
-            # Its children are in its group. It may not have come as far as making one.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(nursery.ident or 0, signal.SIGKILL)
-            nursery.kill()
-        nursery.join()
-        for reading, _ in pipes:
-            reading.close()
-    return outcomes
+        for writer, _ in writers:
+            writer.kill()
 
 
-def _received(reading: Connection, seconds: float) -> list[_Outcome] | str:
+def _received(reading: Connection, seconds: float) -> _Answer:
     try:
-        if not reading.poll(max(seconds, 0)):
-            return "it was not ready in time"
-        answer: list[_Outcome] | str = reading.recv()
+        answer: _Answer = reading.recv() if reading.poll(max(seconds, 0)) else "it was not ready in time"
     except EOFError:
         return "it died"
     return answer
-
-
-def _fork_writers(job: _Job, writing: Sequence[Connection]) -> None:
-    """Fork the processes of a race from one that has imported what they need, and used none of it."""
-    os.setpgid(0, 0)
-    gate = multiprocessing.get_context("fork").Barrier(len(writing))
-    for number, own in enumerate(writing):
-        if os.fork() == 0:
-            for other in {*writing} - {own}:
-                other.close()
-            _take_part(job, number * job.threads, gate, own)
-            os._exit(0)
-        own.close()
-    for _ in writing:
-        os.wait()
 
 
 def _take_part(job: _Job, first: int, processes: Any, writing: Connection) -> None:
@@ -276,12 +252,10 @@ def _take_part(job: _Job, first: int, processes: Any, writing: Connection) -> No
     signal.alarm(math.ceil(job.seconds) + _GRACE)
     gather = threading.Barrier(job.threads, action=partial(processes.wait, job.seconds))
     try:
-        answer: list[_Outcome] | str = _write(job, first, gather, time.monotonic() + job.seconds)
+        writing.send(_write(job, first, gather, time.monotonic() + job.seconds))
     except Exception as error:  # noqa: BLE001 - the race says why this process could not take part
         processes.abort()
-        answer = f"{type(error).__name__}: {error}"
-    writing.send(answer)
-    writing.close()
+        writing.send(f"{type(error).__name__}: {error}")
 
 
 # --- contenders
