@@ -36,7 +36,7 @@ from putifabsent.shim.formats.paimon import (
     schema_of,
     table_of,
 )
-from putifabsent.timeline.files import below, numbered, read, report_torn
+from putifabsent.timeline.files import Parsing, below, numbered, read
 from putifabsent.timeline.paimon import Manifests, names_in, snapshot_of
 
 if TYPE_CHECKING:
@@ -201,11 +201,9 @@ def hurts(base: Base, name: Name, written: bytes) -> list[Finding]:
 
 def _schema_in(path: str, written: bytes, problems: Problems) -> Mapping[str, Any]:
     """Return what a schema's file says; nothing, where it can't be read."""
-    try:
+    with Parsing(problems, path, "schema", written):
         return schema_of(written)
-    except ValueError as error:
-        report_torn(problems, path, "schema", error, written)
-        return {}
+    return {}
 
 
 def _new_files(

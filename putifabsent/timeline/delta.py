@@ -13,6 +13,7 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
     Content,
+    Parsing,
     Problems,
     Trouble,
     arrow,
@@ -21,7 +22,6 @@ from putifabsent.timeline.files import (
     numbered,
     read,
     report,
-    report_torn,
 )
 from putifabsent.timeline.reading import (
     Commit,
@@ -117,7 +117,7 @@ def parsed(
     number: int, path: str, written: bytes, problems: Problems | None
 ) -> tuple[Commit, list[dict[str, Any]]] | None:
     """Return what a commit says of itself, and its actions; None: it is none."""
-    try:
+    with Parsing(problems, path, "commit", written):
         actions = _actions(written)
         info: dict[str, Any] = next((each[_INFO] for each in actions if each.get(_INFO)), {})
         commit = Commit(
@@ -131,9 +131,7 @@ def parsed(
             content=info,
         )
         return commit, actions
-    except (AttributeError, TypeError, ValueError) as error:
-        report_torn(problems, path, "commit", error, written)
-        return None
+    return None
 
 
 def _number(value: Any) -> int | None:
@@ -208,7 +206,7 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
         except FileNotFoundError as error:
             report(problems, path, Trouble.MISSING, "a checkpoint consists of it", error)
             return None
-        try:
+        with Parsing(problems, path, "checkpoint"):
             for kind, action in _checkpoint_actions(path, written):
                 if kind == "add":
                     files[logical(action).path] = added_by(action)
@@ -216,11 +214,8 @@ def files_in(fs: Any, log: str, checkpoint: Checkpoint, problems: Problems) -> d
                     # In this table's own folder, whatever address it says: a copy's is not the original's.
                     last = unquote(action["path"].rpartition("/")[2])
                     paths.append(below(log, f"{SIDECARS}/{last}"))
-        except ConfigError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-            report_torn(problems, path, "checkpoint", error)
-            return None
+            continue
+        return None
     return files
 
 

@@ -77,12 +77,29 @@ def report(
         problems.append(problem)
 
 
-def report_torn(
-    problems: Problems | None, path: str, what: str, cause: Exception, written: bytes | None = None
-) -> None:
-    """Report a file whose bytes are not what they should be, or what was ``written`` to it is nothing."""
-    trouble = Trouble.EMPTY if written == b"" else Trouble.UNREADABLE
-    report(problems, path, trouble, f"it is torn, or no {what}: {cause}", cause)
+class Parsing(NamedTuple):
+    """Reports a file whose bytes are not what they should be, or what was ``written`` to it is nothing.
+
+    That shows by ``errors`` in the ``with``: by default by whatever a parser makes of torn bytes.
+    """
+
+    problems: Problems | None
+    path: str
+    what: str
+    written: bytes | None = None
+    errors: type[Exception] | tuple[type[Exception], ...] = Exception
+
+    def __enter__(self) -> None:
+        """Do nothing yet."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        """Report it, and go on; what is raised by the store, or is a problem that is raised, passes."""
+        passes = isinstance(error, (ConfigError, FileNotFoundError)) or getattr(error, "errno", None)
+        if passes or not isinstance(error, self.errors):
+            return False
+        trouble = Trouble.EMPTY if self.written == b"" else Trouble.UNREADABLE
+        report(self.problems, self.path, trouble, f"it is torn, or no {self.what}: {error}", error)
+        return True
 
 
 def report_all(problems: Problems, found: Sequence[Problem]) -> None:
@@ -255,12 +272,12 @@ class AvroFiles:
         elif written.startswith(_OTHERS):
             report(self.problems, path, Trouble.UNKNOWN, "it is no Avro, which is known here")
         else:
+            errors = (AttributeError, KeyError, TypeError, ValueError)
             try:
-                return [parse(record) for record in records_of(written)]
+                with Parsing(self.problems, path, "manifest", written, errors):
+                    return [parse(record) for record in records_of(written)]
             except NotImplementedError as error:
                 report(self.problems, path, Trouble.UNKNOWN, str(error))
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                report_torn(self.problems, path, "manifest", error, written)
         return None
 
 
@@ -297,17 +314,13 @@ def content_of(written: bytes | None, path: str, problems: Problems | None = Non
     """
     if not written:
         return None
-    try:
+    with Parsing(problems, path, "instant's"):
         if written.startswith(_AVRO):
             reader = avro().reader(io.BytesIO(written))
             (record,) = reader
             return Content(str(reader.writer_schema["name"]).rpartition(".")[2], record)
         return Content("", {**json.loads(written)})
-    except ConfigError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-        report_torn(problems, path, "instant's", error)
-        return None
+    return None
 
 
 def records_of(written: bytes) -> list[dict[str, Any]]:

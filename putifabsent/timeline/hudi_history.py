@@ -16,12 +16,12 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import archive_in, completed_as, history_in, manifest_in
 from putifabsent.shim.formats.hudi_files import blocks
 from putifabsent.shim.formats.hudi_steps import State
 from putifabsent.timeline.files import (
     Content,
+    Parsing,
     Problem,
     Problems,
     Trouble,
@@ -33,7 +33,6 @@ from putifabsent.timeline.files import (
     read,
     report,
     report_all,
-    report_torn,
 )
 from putifabsent.timeline.reading import Details, HistoryFile, Instant, Raw
 
@@ -102,30 +101,29 @@ def _pointed_at(fs: Any, folder: str) -> int | None:
 
 
 def _entries(fs: Any, path: str, problems: Problems) -> list[tuple[str, int | None]]:
-    try:
-        content = json.loads(fs.cat_file(path))
-        return [(str(each["fileName"]), each.get("fileLen")) for each in content["files"]]
-    except FileNotFoundError:
-        report(problems, path, Trouble.MISSING, "it went while it was read")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        report_torn(problems, path, "manifest", error)
+    for _, written in read(fs, [path]):
+        with Parsing(problems, path, "manifest"):
+            return [(str(each["fileName"]), each.get("fileLen")) for each in json.loads(written)["files"]]
+        return []
+    report(problems, path, Trouble.MISSING, "it went while it was read")
     return []
 
 
 def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | None) -> Iterator[Instant]:
     """Return the instants in one file, in the order in which they lie there; ``raw``: with all they say."""
     pa = arrow()
+    errors = (pa.ArrowException, OSError, ValueError)
     try:
-        with fs.open(file.path, "rb") as opened, pa.parquet.ParquetFile(opened) as parquet:
+        with (
+            Parsing(problems, file.path, "history", errors=errors),
+            fs.open(file.path, "rb") as opened,
+            pa.parquet.ParquetFile(opened) as parquet,
+        ):
             for batch in _batches(parquet, _HEAVY if raw else _LIGHT):
                 yield from _rows(batch, file.path, problems)
     except FileNotFoundError as error:
         reason = "it went while the history was read: read it again"
         report(problems, file.path, Trouble.MISSING, reason, error)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if getattr(error, "errno", None) is not None:
-            raise  # the store's, or a problem that is raised
-        report_torn(problems, file.path, "history", error)
 
 
 def _batches(parquet: Any, columns: list[str]) -> Iterator[Any]:
@@ -262,13 +260,9 @@ def in_log(fs: Any, path: str, *, raw: bool, problems: Problems | None) -> list[
     except FileNotFoundError as error:
         report(problems, path, Trouble.MISSING, "it went while the history was read", error)
         return []
-    try:
+    with Parsing(problems, path, "log of archived instants"):
         for entry in _logged(written, raw=raw):
             states.setdefault(_key_of(entry), []).append(entry)
-    except ConfigError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a parser makes of torn bytes
-        report_torn(problems, path, "log of archived instants", error)
     return [_instant(time, entries, path, raw=raw) for (time, _), entries in states.items()]
 
 

@@ -10,13 +10,13 @@ from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
 from putifabsent.timeline.files import (
     Content,
+    Parsing,
     Problems,
     Trouble,
     below,
     listed,
     read,
     report,
-    report_torn,
 )
 from putifabsent.timeline.reading import Details, IcebergSnapshot, Order, Timeline
 
@@ -86,10 +86,8 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Return what metadata files say, without those that can't be read."""
         for path, written in read(self.fs, paths):
-            try:
+            with Parsing(problems, path, "metadata", written):
                 yield path, metadata_of(written)
-            except ValueError as error:
-                report_torn(problems, path, "metadata", error, written)
 
     def active(
         self, *, order: Order = "requested", problems: Problems | None = None

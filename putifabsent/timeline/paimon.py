@@ -21,6 +21,7 @@ from putifabsent.shim.formats.paimon import (
 from putifabsent.timeline.files import (
     AvroFiles,
     Content,
+    Parsing,
     Problems,
     Trouble,
     below,
@@ -28,7 +29,6 @@ from putifabsent.timeline.files import (
     numbered,
     read,
     report,
-    report_torn,
     roaring,
 )
 from putifabsent.timeline.reading import (
@@ -137,7 +137,7 @@ def snapshot_of(
 
     ``number`` is its name's; None: that has none, as a tag's.
     """
-    try:
+    with Parsing(problems, path, "snapshot", written):
         fields = json.loads(written)
         known = int(fields["id"])
         snapshot = Snapshot(
@@ -151,12 +151,9 @@ def snapshot_of(
             archived=kind == "changelog",
             content=fields,
         )
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
-        report_torn(problems, path, "snapshot", error, written)
-        return None
-    if number in (None, known):
-        return snapshot
-    report(problems, path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy")
+        if number in (None, known):
+            return snapshot
+        report(problems, path, Trouble.COPIED, f"it says that it is snapshot {known}: it is a copy")
     return None
 
 
