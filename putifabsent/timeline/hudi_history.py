@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import repeat
 from typing import Any, NamedTuple
 
 from putifabsent.shim.formats.hudi import archive_in, completed_as, history_in, manifest_in
@@ -39,7 +38,7 @@ from putifabsent.timeline.reading import Details, HistoryFile, Instant, Raw
 _VERSION = "_version_"
 _KNOWN = 1
 _LIGHT = ["instantTime", "completionTime", "action", "version"]
-_HEAVY = [*_LIGHT, "metadata", "plan"]
+_HEAVY = [*_LIGHT, *Raw._fields]
 # So often an archiver may be faster: each time it has written a manifest more, or merged files into one.
 _TRIES = 3
 _AT_ONCE = 16
@@ -111,6 +110,23 @@ def _entries(fs: Any, path: str, problems: Problems) -> list[tuple[str, int | No
 
 def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | None) -> Iterator[Instant]:
     """Return the instants in one file, in the order in which they lie there; ``raw``: with all they say."""
+    odd: Problems = []
+    for time, completion, action, version, *said in _rows(fs, file, _HEAVY if raw else _LIGHT, problems):
+        if version == _KNOWN and time is not None and action is not None:
+            details = Raw(*said) if raw else None
+            yield Instant(time, action, State.COMPLETED, completion, source=file.path, raw=details)
+            continue
+        trouble = Trouble.UNKNOWN if version != _KNOWN else Trouble.UNREADABLE
+        reason = f"its record of instant {time} is of version {version}, of action {action}"
+        odd.append(Problem(file.path, trouble, reason))
+        if problems is None:
+            raise odd[0].error()
+    if problems is not None:
+        report_all(problems, odd)
+
+
+def _rows(fs: Any, file: HistoryFile, names: list[str], problems: Problems | None) -> Iterator[Any]:
+    """Return the rows of one file, as far as it can be read, with what these columns have."""
     pa = arrow()
     errors = (pa.ArrowException, OSError, ValueError)
     try:
@@ -119,74 +135,30 @@ def instants_in(fs: Any, file: HistoryFile, *, raw: bool, problems: Problems | N
             fs.open(file.path, "rb") as opened,
             pa.parquet.ParquetFile(opened) as parquet,
         ):
-            for batch in _batches(parquet, _HEAVY if raw else _LIGHT):
-                yield from _rows(batch, file.path, problems)
+            if missing := set(names) - set(parquet.schema_arrow.names):
+                raise ValueError(f"it has no {', '.join(sorted(missing))}")
+            for batch in parquet.iter_batches(columns=names):
+                yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
     except FileNotFoundError as error:
         reason = "it went while the history was read: read it again"
         report(problems, file.path, Trouble.MISSING, reason, error)
 
 
-def _batches(parquet: Any, columns: list[str]) -> Iterator[Any]:
-    missing = set(columns) - set(parquet.schema_arrow.names)
-    if missing:
-        raise ValueError(f"it has no {', '.join(sorted(missing))}")
-    yield from parquet.iter_batches(columns=columns)
-
-
-def _rows(batch: Any, path: str, problems: Problems | None) -> Iterator[Instant]:
-    columns = [batch.column(name).to_pylist() for name in _LIGHT]
-    raws: Iterable[Raw | None] = repeat(None, batch.num_rows)
-    if batch.num_columns > len(_LIGHT):
-        raws = map(Raw, batch.column("plan").to_pylist(), batch.column("metadata").to_pylist())
-    odd: Problems = []
-    for time, completion, action, version, raw in zip(*columns, raws, strict=True):
-        if version == _KNOWN and time is not None and action is not None:
-            yield Instant(time, action, State.COMPLETED, completion, source=path, raw=raw)
-            continue
-        trouble = Trouble.UNKNOWN if version != _KNOWN else Trouble.UNREADABLE
-        reason = f"its record of instant {time} is of version {version}, of action {action}"
-        odd.append(Problem(path, trouble, reason))
-        if problems is None:
-            raise odd[0].error()
-    if problems is not None:
-        report_all(problems, odd)
-
-
 def timed(fs: Any, files: Sequence[HistoryFile]) -> list[HistoryFile]:
-    """Return files with the times that their own ends say, many files at a time.
+    """Return files with the times of their own instants, many files at a time.
 
-    A file whose end can't be read keeps those of its name: who reads its instants hears why.
+    A file that can't be read keeps those of its name: who reads its instants hears why.
     """
     if not files:
         return []
     arrow()
+
+    def own(file: HistoryFile) -> HistoryFile:
+        times = [time for (time,) in _rows(fs, file, _LIGHT[:1], []) if time is not None]
+        return file._replace(first=min(times, default=file.first), last=max(times, default=file.last))
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda file: _timed(fs, file), files))
-
-
-def _timed(fs: Any, file: HistoryFile) -> HistoryFile:
-    pa = arrow()
-    try:
-        with fs.open(file.path, "rb") as opened, pa.parquet.ParquetFile(opened) as parquet:
-            times = _times(parquet)
-    except FileNotFoundError:
-        times = []
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if getattr(error, "errno", None) is not None:
-            raise
-        times = []
-    return file._replace(first=min(times, default=file.first), last=max(times, default=file.last))
-
-
-def _times(parquet: Any) -> list[str]:
-    """Return times of which none in a file is before the first, or after the last."""
-    metadata = parquet.metadata
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    at = parquet.schema.names.index(_LIGHT[0])  # a ValueError, where there is none
-    known = [group.column(at).statistics for group in groups]
-    if all(each is not None and each.has_min_max for each in known):
-        return [time for each in known for time in (each.min, each.max)]
-    return [time for time in parquet.read(columns=_LIGHT[:1]).column(0).to_pylist() if time is not None]
+        return list(pool.map(own, files))
 
 
 def merged(

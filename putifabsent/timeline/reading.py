@@ -278,7 +278,8 @@ class HistoryFile(NamedTuple):
 
     path: str
     size: int
-    # first, last: as its name says. In a part as its end says: names in an upgraded table may say too little.
+    # first, last: as its name says. In a part as its instants say: names in an upgraded table may say too
+    # little.
     first: str
     last: str
     level: int  # 0: as they were archived; each level above: of that many files of the level below made one
