@@ -14,11 +14,14 @@ from enum import Enum
 from itertools import pairwise
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.shim.formats.hudi import SAVEPOINT
 from putifabsent.timeline import Problem, Trouble
 from putifabsent.timeline.files import below
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -32,34 +35,6 @@ class Severity(str, Enum):
     NOTICE = "notice"  # it may be so, or become so: these files alone don't prove it
 
 
-class Kind(str, Enum):
-    """What is wrong; :data:`MEANINGS` says of each what it means."""
-
-    COLLIDING_INSTANTS = "colliding-instants"
-    CONTESTED_INSTANT = "contested-instant"
-    ORPHANED_SLICE = "orphaned-slice"
-    RIVAL_SLICES = "rival-slices"
-    ABANDONED_SLICE = "abandoned-slice"
-    UNDONE_INSTANT = "undone-instant"
-    HIDDEN_ROWS = "hidden-rows"
-    LOST_UPDATE = "lost-update"
-    DANGLING_REFERENCE = "dangling-reference"
-    EXPIRING = "expiring"
-    DANGLING_VECTOR = "dangling-vector"
-    GAP = "gap"
-    REPEATED_COMMIT = "repeated-commit"
-    COPIED_RECORD = "copied-record"
-    OVERWRITTEN_COMMIT = "overwritten-commit"
-    INVALID_STEP = "invalid-step"
-    BACKWARDS = "completed-before-requested"
-    EMPTY = "empty"
-    UNREADABLE = "unreadable"
-    RESIZED = "resized"
-    MISSING_HISTORY = "missing-history"
-    UNKNOWN_RECORD = "unknown-record"
-    PENDING_UNDO = "pending-undo"
-
-
 class Meaning(NamedTuple):
     """What a kind of finding is."""
 
@@ -67,6 +42,162 @@ class Meaning(NamedTuple):
     formats: tuple[str, ...]  # where there is such a thing
     means: str  # what has happened, and what it does to readers
     do: str  # what to do about it
+
+
+_HUDI, _PAIMON, _DELTA, _ICEBERG = ("hudi",), ("paimon",), ("delta",), ("iceberg",)
+_ALL = (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG)
+_DAMAGE, _NOTICE = Severity.DAMAGE, Severity.NOTICE
+
+
+def _kind(
+    name: str, severity: Severity, formats: tuple[str, ...], means: str, do: str
+) -> tuple[str, Meaning]:
+    return name, Meaning(severity, formats, means, do)
+
+
+class Kind(str, Enum):
+    """What is wrong, and what that means."""
+
+    meaning: Meaning
+
+    def __new__(cls, name: str, meaning: Meaning) -> Self:
+        kind = str.__new__(cls, name)
+        kind._value_, kind.meaning = name, meaning
+        return kind
+
+    # fmt: off
+    COLLIDING_INSTANTS = _kind("colliding-instants", _DAMAGE, _HUDI,
+        "Two writers have completed one instant: both commits were acknowledged. Readers count one of "
+        "them, or mix them",
+        "Stop the writers. Read the files that both instants name, write what is missing again, and give "
+        "the writers instants that can't collide",
+    )
+    CONTESTED_INSTANT = _kind("contested-instant", _DAMAGE, _HUDI,
+        "One instant is requested by two actions: whoever completes it first takes it from the other",
+        "Stop the writers, roll back the one that is pending, and give the writers instants that can't "
+        "collide",
+    )
+    ORPHANED_SLICE = _kind("orphaned-slice", _DAMAGE, _HUDI,
+        "A slice bears a completed instant that does not name it: what another writer committed under the"
+        " same instant, or a late attempt. Readers that go by the instant don't see it; readers that list"
+        " files do",
+        "Read the slice: rows that are nowhere else were lost, and must be written again. Then remove it",
+    )
+    RIVAL_SLICES = _kind("rival-slices", _DAMAGE, _HUDI,
+        "Two slices of one file group and instant, by two writers or two attempts: which of them is read "
+        "is left to chance",
+        "Compare them; keep the one that the instant names, and write again what only the other has",
+    )
+    ABANDONED_SLICE = _kind("abandoned-slice", _DAMAGE, _HUDI,
+        "A slice of an instant that nobody completed and nobody is at. Once the active timeline begins "
+        "after it, readers that list files take it for committed",
+        "Make sure that its rows are not wanted, and remove it",
+    )
+    UNDONE_INSTANT = _kind("undone-instant", _DAMAGE, _HUDI,
+        "An instant was rolled back, and is completed all the same: its writer was taken for dead, and its "
+        "commit was acknowledged",
+        "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
+        " back can't complete",
+    )
+    HIDDEN_ROWS = _kind("hidden-rows", _DAMAGE, _HUDI,
+        "A file group without base files begins with a log file that no completed instant wrote, as a failed "
+        "non-blocking writer leaves it. Readers up to Hudi 1.2.0 pass over the file group, and over all that "
+        "was committed to it",
+        "Roll that instant back; if the timeline has none of it, stop the writers and remove the log file: "
+        "the rows are there again",
+    )
+    LOST_UPDATE = _kind("lost-update", _DAMAGE, _ALL,
+        "Two commits started out from the same state, and the later one has not seen what the earlier one"
+        " changed: the earlier one's changes are gone, or are there twice",
+        "Go back to the version before (time travel, or a clone) and write both changes again, one after "
+        "the other",
+    )
+    DANGLING_REFERENCE = _kind("dangling-reference", _DAMAGE, _ALL,
+        "The table counts on a file that is not there, and that nothing in its timeline says was removed:"
+        " readers fail, or miss its rows",
+        "Restore the file from the store's own versions or a copy. Else write its rows again, or go back "
+        "to a version without it",
+    )
+    EXPIRING = _kind("expiring", _NOTICE, _PAIMON,
+        "Files are gone that only older snapshots need: an expiry of snapshots, which removes their files "
+        "first, is under way, or was killed. Readers of these snapshots fail",
+        "Nothing, where snapshots expire: the next expiry removes the rest. Else restore the file",
+    )
+    DANGLING_VECTOR = _kind("dangling-vector", _DAMAGE, (*_PAIMON, *_ICEBERG),
+        "A deletion vector, or a file of deleted rows, is for a data file that its snapshot no longer has: "
+        "what was deleted in it is back, in the file that a compaction made of it",
+        "Delete these rows again",
+    )
+    GAP = _kind("gap", _DAMAGE, (*_PAIMON, *_DELTA, *_ICEBERG),
+        "A number is missing among those that are there, where expiry takes away only the oldest ones: a "
+        "commit is gone",
+        "Restore the file from the store's own versions or a copy. Without it, go back to the version "
+        "before the gap",
+    )
+    REPEATED_COMMIT = _kind("repeated-commit", _DAMAGE, (*_PAIMON, *_DELTA, *_ICEBERG),
+        "One commit is there twice, under two numbers: the first one had succeeded, and was not "
+        "acknowledged. Its rows may count twice",
+        "Look for rows that are there twice, and delete them once; or go back to the version before the "
+        "second",
+    )
+    COPIED_RECORD = _kind("copied-record", _DAMAGE, (*_PAIMON, *_DELTA),
+        "A file is another record's, byte for byte or by its own number: a tool has copied it. Readers of "
+        "its number get the other's state, and a writer may take the number for used",
+        "If no version of the file was ever another, remove the copy, with all writers stopped. Otherwise "
+        "restore what was there",
+    )
+    OVERWRITTEN_COMMIT = _kind("overwritten-commit", _DAMAGE, _DELTA,
+        "The checksum beside a commit is another transaction's: somebody has written over the commit that"
+        " it was made for",
+        "Find the overwritten transaction's data files, which no commit names, and add their rows again",
+    )
+    INVALID_STEP = _kind("invalid-step", _DAMAGE, _HUDI,
+        "An instant has come to its state by a step that Hudi does not have: somebody else has changed "
+        "the timeline",
+        "Find out who writes to the timeline's folder. Hudi's own rollback of the instant may fail for "
+        "want of a plan",
+    )
+    BACKWARDS = _kind("completed-before-requested", _DAMAGE, (*_HUDI, *_DELTA),
+        "By its own times it was completed before it began: a writer's clock was wrong, or a number was "
+        "used again. Incremental readers, which go by these times, pass it over",
+        "Set the writers' clocks right, or let one source give all times. Read increments again from "
+        "before this one",
+    )
+    EMPTY = _kind("empty", _DAMAGE, _ALL,
+        "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
+        "If its commit was not acknowledged, remove it; else restore it from the store's own versions or a "
+        "copy",
+    )
+    UNREADABLE = _kind("unreadable", _DAMAGE, _ALL,
+        "A file is torn, or is not what its name says: its content is not known",
+        "Restore it from the store's own versions or a copy",
+    )
+    RESIZED = _kind("resized", _NOTICE, (*_PAIMON, *_DELTA, *_ICEBERG),
+        "A data file has another size than its commit says: somebody has written over it, or its writer "
+        "has written down another one, as Iceberg's before 0.11 did. Readers that go by it may fail",
+        "Read the file. If its rows are not those of its commit, restore it from the store's own versions or "
+        "a copy",
+    )
+    MISSING_HISTORY = _kind("missing-history", _DAMAGE, _HUDI,
+        "A manifest of the history names a file that is not there: the instants in it are forgotten",
+        "Restore the file from the store's own versions or a copy; readers of old versions and of "
+        "increments want it",
+    )
+    UNKNOWN_RECORD = _kind("unknown-record", _NOTICE, (*_HUDI, *_PAIMON, *_ICEBERG),
+        "A record of the history, or a manifest, is of a kind that is not known here, or encrypted, and was "
+        "not looked at",
+        "Look at the table with a newer putifabsent",
+    )
+    PENDING_UNDO = _kind("pending-undo", _NOTICE, _HUDI,
+        "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it"
+        " is, a restored table is neither what it was nor what it shall be",
+        "If nobody is at it, start it again: Hudi's next writer completes a rollback of what has failed; "
+        "another one, and a restore, must be called again",
+    )
+    # fmt: on
+
+
+MEANINGS = {each: each.meaning for each in Kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +216,11 @@ class Finding:
 
     @property
     def means(self) -> str:
-        return MEANINGS[self.kind].means
+        return self.kind.meaning.means
 
     @property
     def do(self) -> str:
-        return MEANINGS[self.kind].do
+        return self.kind.meaning.do
 
     def row(self) -> dict[str, object]:
         return {
@@ -112,7 +243,7 @@ def found(
     severity: Severity | None = None,
 ) -> Finding:
     """Return a finding; its severity is its kind's unless it is given."""
-    return Finding(kind, tuple(names), detail, severity or MEANINGS[kind].severity, moments)
+    return Finding(kind, tuple(names), detail, severity or kind.meaning.severity, moments)
 
 
 class Files(NamedTuple):
@@ -209,166 +340,6 @@ def ancestors(head: int | None, parents: Mapping[int, int | None]) -> Iterator[i
     while head is not None and head in rest:
         yield head
         head = rest.pop(head)
-
-
-_HUDI, _PAIMON, _DELTA, _ICEBERG = ("hudi",), ("paimon",), ("delta",), ("iceberg",)
-_ALL = (*_HUDI, *_PAIMON, *_DELTA, *_ICEBERG)
-_DAMAGE, _NOTICE = Severity.DAMAGE, Severity.NOTICE
-
-MEANINGS: dict[Kind, Meaning] = {
-    Kind.COLLIDING_INSTANTS: Meaning(
-        _DAMAGE, _HUDI,
-        "Two writers have completed one instant: both commits were acknowledged. Readers count one of "
-        "them, or mix them",
-        "Stop the writers. Read the files that both instants name, write what is missing again, and give "
-        "the writers instants that can't collide",
-    ),
-    Kind.CONTESTED_INSTANT: Meaning(
-        _DAMAGE, _HUDI,
-        "One instant is requested by two actions: whoever completes it first takes it from the other",
-        "Stop the writers, roll back the one that is pending, and give the writers instants that can't "
-        "collide",
-    ),
-    Kind.ORPHANED_SLICE: Meaning(
-        _DAMAGE, _HUDI,
-        "A slice bears a completed instant that does not name it: what another writer committed under the"
-        " same instant, or a late attempt. Readers that go by the instant don't see it; readers that list"
-        " files do",
-        "Read the slice: rows that are nowhere else were lost, and must be written again. Then remove it",
-    ),
-    Kind.RIVAL_SLICES: Meaning(
-        _DAMAGE, _HUDI,
-        "Two slices of one file group and instant, by two writers or two attempts: which of them is read "
-        "is left to chance",
-        "Compare them; keep the one that the instant names, and write again what only the other has",
-    ),
-    Kind.ABANDONED_SLICE: Meaning(
-        _DAMAGE, _HUDI,
-        "A slice of an instant that nobody completed and nobody is at. Once the active timeline begins "
-        "after it, readers that list files take it for committed",
-        "Make sure that its rows are not wanted, and remove it",
-    ),
-    Kind.UNDONE_INSTANT: Meaning(
-        _DAMAGE, _HUDI,
-        "An instant was rolled back, and is completed all the same: its writer was taken for dead, and its "
-        "commit was acknowledged",
-        "Write its rows again: the rollback has removed its files. Guard the table, so that who is rolled"
-        " back can't complete",
-    ),
-    Kind.HIDDEN_ROWS: Meaning(
-        _DAMAGE, _HUDI,
-        "A file group without base files begins with a log file that no completed instant wrote, as a failed "
-        "non-blocking writer leaves it. Readers up to Hudi 1.2.0 pass over the file group, and over all that "
-        "was committed to it",
-        "Roll that instant back; if the timeline has none of it, stop the writers and remove the log file: "
-        "the rows are there again",
-    ),
-    Kind.LOST_UPDATE: Meaning(
-        _DAMAGE, _ALL,
-        "Two commits started out from the same state, and the later one has not seen what the earlier one"
-        " changed: the earlier one's changes are gone, or are there twice",
-        "Go back to the version before (time travel, or a clone) and write both changes again, one after "
-        "the other",
-    ),
-    Kind.DANGLING_REFERENCE: Meaning(
-        _DAMAGE, _ALL,
-        "The table counts on a file that is not there, and that nothing in its timeline says was removed:"
-        " readers fail, or miss its rows",
-        "Restore the file from the store's own versions or a copy. Else write its rows again, or go back "
-        "to a version without it",
-    ),
-    Kind.EXPIRING: Meaning(
-        _NOTICE, _PAIMON,
-        "Files are gone that only older snapshots need: an expiry of snapshots, which removes their files "
-        "first, is under way, or was killed. Readers of these snapshots fail",
-        "Nothing, where snapshots expire: the next expiry removes the rest. Else restore the file",
-    ),
-    Kind.DANGLING_VECTOR: Meaning(
-        _DAMAGE, (*_PAIMON, *_ICEBERG),
-        "A deletion vector, or a file of deleted rows, is for a data file that its snapshot no longer has: "
-        "what was deleted in it is back, in the file that a compaction made of it",
-        "Delete these rows again",
-    ),
-    Kind.GAP: Meaning(
-        _DAMAGE, (*_PAIMON, *_DELTA, *_ICEBERG),
-        "A number is missing among those that are there, where expiry takes away only the oldest ones: a "
-        "commit is gone",
-        "Restore the file from the store's own versions or a copy. Without it, go back to the version "
-        "before the gap",
-    ),
-    Kind.REPEATED_COMMIT: Meaning(
-        _DAMAGE, (*_PAIMON, *_DELTA, *_ICEBERG),
-        "One commit is there twice, under two numbers: the first one had succeeded, and was not "
-        "acknowledged. Its rows may count twice",
-        "Look for rows that are there twice, and delete them once; or go back to the version before the "
-        "second",
-    ),
-    Kind.COPIED_RECORD: Meaning(
-        _DAMAGE, (*_PAIMON, *_DELTA),
-        "A file is another record's, byte for byte or by its own number: a tool has copied it. Readers of "
-        "its number get the other's state, and a writer may take the number for used",
-        "If no version of the file was ever another, remove the copy, with all writers stopped. Otherwise "
-        "restore what was there",
-    ),
-    Kind.OVERWRITTEN_COMMIT: Meaning(
-        _DAMAGE, _DELTA,
-        "The checksum beside a commit is another transaction's: somebody has written over the commit that"
-        " it was made for",
-        "Find the overwritten transaction's data files, which no commit names, and add their rows again",
-    ),
-    Kind.INVALID_STEP: Meaning(
-        _DAMAGE, _HUDI,
-        "An instant has come to its state by a step that Hudi does not have: somebody else has changed "
-        "the timeline",
-        "Find out who writes to the timeline's folder. Hudi's own rollback of the instant may fail for "
-        "want of a plan",
-    ),
-    Kind.BACKWARDS: Meaning(
-        _DAMAGE, (*_HUDI, *_DELTA),
-        "By its own times it was completed before it began: a writer's clock was wrong, or a number was "
-        "used again. Incremental readers, which go by these times, pass it over",
-        "Set the writers' clocks right, or let one source give all times. Read increments again from "
-        "before this one",
-    ),
-    Kind.EMPTY: Meaning(
-        _DAMAGE, _ALL,
-        "A file that its format never writes empty has no bytes: its writer died, or the store lost them",
-        "If its commit was not acknowledged, remove it; else restore it from the store's own versions or a "
-        "copy",
-    ),
-    Kind.UNREADABLE: Meaning(
-        _DAMAGE, _ALL,
-        "A file is torn, or is not what its name says: its content is not known",
-        "Restore it from the store's own versions or a copy",
-    ),
-    Kind.RESIZED: Meaning(
-        _NOTICE, (*_PAIMON, *_DELTA, *_ICEBERG),
-        "A data file has another size than its commit says: somebody has written over it, or its writer "
-        "has written down another one, as Iceberg's before 0.11 did. Readers that go by it may fail",
-        "Read the file. If its rows are not those of its commit, restore it from the store's own versions or "
-        "a copy",
-    ),
-    Kind.MISSING_HISTORY: Meaning(
-        _DAMAGE, _HUDI,
-        "A manifest of the history names a file that is not there: the instants in it are forgotten",
-        "Restore the file from the store's own versions or a copy; readers of old versions and of "
-        "increments want it",
-    ),
-    Kind.UNKNOWN_RECORD: Meaning(
-        _NOTICE, (*_HUDI, *_PAIMON, *_ICEBERG),
-        "A record of the history, or a manifest, is of a kind that is not known here, or encrypted, and was "
-        "not looked at",
-        "Look at the table with a newer putifabsent",
-    ),
-    Kind.PENDING_UNDO: Meaning(
-        _NOTICE, _HUDI,
-        "A rollback or a restore was begun and is not completed: somebody is at it, or has died. Until it"
-        " is, a restored table is neither what it was nor what it shall be",
-        "If nobody is at it, start it again: Hudi's next writer completes a rollback of what has failed; "
-        "another one, and a restore, must be called again",
-    ),
-}  # fmt: skip
-"""What each kind means."""
 
 
 # --- data files, and the sizes that their commits say; the listing has said how large they are
