@@ -33,7 +33,6 @@ from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from putifabsent.inspection import Failed, Report
-    from putifabsent.shim.leftovers import Leftover
 
 # Of a finding's names, of which a table may have any number.
 _NAMES = 10
@@ -239,22 +238,14 @@ def fsck(
             checked = upkeep.fsck(
                 fs, path, repair=repair, free_lost=repair and free_lost, grace=grace, progress=progress
             )
-        rows = [_leftover_row(each) | {"left": each in checked.after} for each in checked.found]
+        rows = [
+            {**each._asdict(), "repair": each.what.repair, "left": each in checked.after}
+            for each in checked.found
+        ]
         row = {"names": checked.names, "busy": checked.busy, "found": rows}
         screen.answer(row, _checked_lines(url, checked, repaired=repair))
         if checked.after:
             raise typer.Exit(Exit.NO)
-
-
-def _leftover_row(each: Leftover) -> dict[str, object]:
-    return {
-        "name": each.name,
-        "what": each.what.value,
-        "path": each.path,
-        "objects": each.objects,
-        "newest": each.newest,
-        "repair": each.what.repair,
-    }
 
 
 def _checked_lines(url: str, checked: upkeep.Checked, *, repaired: bool) -> Iterator[Table | str]:
