@@ -12,7 +12,6 @@ from urllib.parse import unquote
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.delta import SIDECARS, Added, added_by, checkpoint_in, logical, number_in
 from putifabsent.timeline.files import (
-    Content,
     Parsing,
     Problems,
     Trouble,
@@ -25,7 +24,6 @@ from putifabsent.timeline.files import (
 )
 from putifabsent.timeline.reading import (
     Commit,
-    Details,
     Numbered,
     Order,
     Part,
@@ -55,6 +53,7 @@ class DeltaTimeline(Timeline[Commit]):
 
     format = "delta"
     COLUMNS = Commit.COLUMNS
+    _written_as = _INFO
 
     def __init__(self, fs: Any, root: str) -> None:
         super().__init__(fs, root)
@@ -74,10 +73,6 @@ class DeltaTimeline(Timeline[Commit]):
         if isinstance(part, Numbered):
             return self._read(dict(part.active), problems)
         return super().records_in(part, problems=problems)
-
-    def details(self, record: Commit, problems: Problems | None = None) -> Details:
-        """Return the commit's ``commitInfo``."""
-        return Details(None, Content(_INFO, record.content) if record.content else None)
 
     def actions(self, numbers: Collection[int]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """Return all actions of commits; of one that can't be read, or has gone meanwhile, nothing."""

@@ -9,7 +9,6 @@ from typing import Any
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.iceberg import is_metadata, metadata_of, number_in, rank_in
 from putifabsent.timeline.files import (
-    Content,
     Parsing,
     Problems,
     Trouble,
@@ -18,7 +17,7 @@ from putifabsent.timeline.files import (
     read,
     report,
 )
-from putifabsent.timeline.reading import Details, IcebergSnapshot, Order, Timeline
+from putifabsent.timeline.reading import IcebergSnapshot, Order, Timeline
 
 _FOLDER = "metadata"
 
@@ -124,10 +123,6 @@ class IcebergTimeline(Timeline[IcebergSnapshot]):
             reason = f"no snapshot is in it: {error}"
             report(problems, self.current(), Trouble.UNREADABLE, reason, error)
             return []
-
-    def details(self, record: IcebergSnapshot, problems: Problems | None = None) -> Details:
-        """Return all that the metadata say of a snapshot."""
-        return Details(None, Content("", record.content))
 
 
 def _count_in(last: str) -> int:

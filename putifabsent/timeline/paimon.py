@@ -20,7 +20,6 @@ from putifabsent.shim.formats.paimon import (
 )
 from putifabsent.timeline.files import (
     AvroFiles,
-    Content,
     Parsing,
     Problems,
     Trouble,
@@ -32,7 +31,6 @@ from putifabsent.timeline.files import (
     roaring,
 )
 from putifabsent.timeline.reading import (
-    Details,
     Numbered,
     Order,
     Part,
@@ -91,10 +89,6 @@ class PaimonTimeline(Timeline[Snapshot]):
             }
         unread = {path: number for path, number in archived.items() if number not in found}
         yield from self._read("changelog", unread, problems)
-
-    def details(self, record: Snapshot, problems: Problems | None = None) -> Details:
-        """Return all that the snapshot's file says."""
-        return Details(None, Content("", record.content))
 
     def schemas(self) -> dict[int, tuple[str, bytes]]:
         """Return the files of schemas that are there, and what they hold, by their numbers."""

@@ -373,6 +373,8 @@ class Timeline(ABC, Generic[R]):
     COLUMNS: ClassVar[tuple[tuple[str, str], ...]]
     """What :meth:`table` has: names, and pyarrow's names of types; ``utc``: a time, in milliseconds."""
 
+    _written_as: ClassVar[str] = ""  # what :meth:`details` has, as its format calls that
+
     def __init__(self, fs: Any, root: str) -> None:
         self.fs = fs
         self.root = root
@@ -389,9 +391,10 @@ class Timeline(ABC, Generic[R]):
         """Return what is archived, in formats that keep it; arguments and errors as for :meth:`active`."""
         return iter(())
 
-    @abstractmethod
     def details(self, record: R, problems: Problems | None = None) -> Details:
         """Return all that is written about a record; arguments and errors as for :meth:`active`."""
+        content = getattr(record, "content", None)
+        return Details(None, Content(self._written_as, content) if content else None)
 
     def records(self, *, order: Order = "requested", problems: Problems | None = None) -> Iterator[R]:
         """Return all, in one order; what is archived and still active once; as for :meth:`active`."""
