@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from glob import has_magic
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyarrow.fs import FileSelector, FSSpecHandler, PyFileSystem
@@ -77,8 +78,8 @@ class _Guarded(FSSpecHandler):
         found = super().get_file_info_selector(
             FileSelector(folder, selector.allow_not_found, selector.recursive)
         )
-        infos, _ = ascending(found, lambda info: info.path, lambda path: place_of(self.fs.explain(path)))
-        return infos
+        others, series = ascending(found, lambda info: place_of(self.fs.explain(info.path)))
+        return [*others, *chain(*series)]
 
     def delete_dir(self, path: str) -> None:
         self._refuse_pattern(path)

@@ -1,33 +1,30 @@
 """Many files by one call: fsspec's own ways, with numbered names in ascending order; folders that move.
 
-fsspec runs the creations as tasks of its own. The end of a call, by the first error, by a cancellation or by
-an interrupt (Ctrl-C) of the thread that waits for it, does not reach those: they would go on unseen, and the
-tokens of what they may have created would be lost. So whoever ends a call here ends each of them, and hears
-what they know.
+What fsspec makes of folders, lists and patterns is known by a rehearsal: it calls the methods that create
+single files, which note what they are called for. The creations are tasks of this module's own: whoever ends
+a call, by the first error, by a cancellation or by an interrupt (Ctrl-C) of the thread that waits for it,
+ends each of them, and hears what they know. Tasks of fsspec's would go on unseen, and the tokens of what they
+may have created would be lost.
 
 Numbered names come in ascending order, each after the one before it has ended: a later number that is there
 first would make an earlier one look expired. So do the steps of a timeline, which its ledger takes in order.
 What is not numbered comes before, but for each series' first name: a commit's data are there before it.
-What fsspec makes of folders and patterns is known by a rehearsal: it calls the methods that create single
-files, which note what they are called for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import os
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from glob import has_magic
 from inspect import signature
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from fsspec.asyn import AsyncFileSystem
+from fsspec.asyn import AsyncFileSystem, _get_batch_size
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import other_paths
@@ -36,7 +33,6 @@ from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.steps import Either, Steps
-from putifabsent.shim.drive import walk, walk_async
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Name, Role
 
@@ -52,20 +48,22 @@ T = TypeVar("T")
 
 def pipe(fs: GuardedFileSystem, path: Any, value: Any = None, **kwargs: Any) -> Any:
     """Write bytes to files."""
-    if fs._intrans or not fs.fs.async_impl:  # one after the other, in the order of writing
-        return AbstractFileSystem.pipe(fs, _values_in_order(fs, path)[0], value, **kwargs)
+    if fs._intrans or not fs.fs.async_impl:
+        for part in _values_in_parts(fs, path):
+            AbstractFileSystem.pipe(fs, part, value, **kwargs)
+        return None
     return waited_for(fs.loop, fs._pipe, path, value, **kwargs)
 
 
-async def pipe_async(fs: GuardedFileSystem, path: Any, *args: Any, **kwargs: Any) -> Any:
+async def pipe_async(
+    fs: GuardedFileSystem, path: Any, value: Any = None, batch_size: int | None = None, **kwargs: Any
+) -> list[Any]:
     """:func:`pipe`, asynchronously."""
-
-    async def piped() -> Any:
-        values, series = _values_in_order(fs, path)
-        in_order(series)
-        return await AsyncFileSystem._pipe(fs, values, *args, **kwargs)
-
-    return await together(piped())
+    done: list[Any] = []
+    for part in _values_in_parts(fs, {path: value} if isinstance(path, str) else path):
+        creations = [partial(fs._pipe_file, *each, **kwargs) for each in part.items()]
+        done += await together(creations, batch_size or fs.batch_size or _get_batch_size(nofiles=True))
+    return done
 
 
 def between(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> Steps[Any]:
@@ -74,18 +72,81 @@ def between(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> St
     def called() -> Any:
         if fs.fs.async_impl and not (fs._intrans and method == "put"):
             return waited_for(fs.loop, awaited)
-        own = {key: value for key, value in kwargs.items() if key != "batch_size"}
-        way = partial(getattr(AbstractFileSystem, method), fs)
-        return walk(_calls_in_order(fs, way, *args, **own), lambda options: way(**options))
+        many = _Many(fs, method, partial(getattr(AbstractFileSystem, method), fs), args, kwargs)
+        with rehearsal() as pairs:
+            done = many.rehearse()
+        for part in many.parts(pairs):
+            for pair in many.heard.wrap(part):
+                many.create(*pair)
+        return done
 
     async def awaited() -> Any:
         way = partial(getattr(AsyncFileSystem, f"_{method}"), fs)
         if method == "get" and fs.mount.kind != "local":  # what is there is nobody's name here
             return await way(*args, **kwargs)
-        calls = _calls_in_order(fs, way, *args, **kwargs)
-        return await together(walk_async(calls, lambda options: way(**options)))
+        many = _Many(fs, method, way, args, kwargs)
+        with rehearsal() as pairs:
+            done = await many.rehearse()
+        for part in many.parts(pairs):
+            creations = [partial(many.create_async, *pair) for pair in part]
+            await together(creations, many.at_once, goes_on=many.is_copy)
+        return done
 
     return (yield Either(called, awaited))
+
+
+class _Many:
+    """A call from many names to many, as fsspec's own ``way`` understands its arguments."""
+
+    def __init__(
+        self, fs: GuardedFileSystem, method: str, way: Callable[..., Any], args: Any, kwargs: Any
+    ) -> None:
+        self._fs, self.is_copy = fs, method == "copy"
+        self._file = "cp_file" if self.is_copy else f"{method}_file"
+        named = signature(way).bind(*args, **kwargs).arguments
+        self._more: dict[str, Any] = named.pop("kwargs", {})  # what each file's own method is told
+        at_once = named.get("batch_size") or self._more.pop("batch_size", None) or fs.batch_size
+        self.at_once: int = at_once or _get_batch_size(nofiles=self.is_copy)
+        self.heard: Callback = named.pop("callback", DEFAULT_CALLBACK)
+        self.rehearse = partial(way, **named, **self._more)
+        on_error = named.get("on_error") or ("ignore" if named.get("recursive") else "raise")
+        self._skips = (FileNotFoundError,) if self.is_copy and on_error == "ignore" else ()
+
+    def parts(self, pairs: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+        """Part what is to be there first: a disk's folders, or files are skipped; then series' first names.
+
+        In a table that is there those are taken, and nothing is written over that nobody guards. The rest of
+        the series comes last: a commit after its data, or a ledger takes that for one that is completed.
+        """
+        self.heard.set_size(len(pairs))
+        is_disk = self._fs.mount.kind == "local"
+        parents = {to.rstrip("/").rpartition("/")[0] for _, to in pairs} if is_disk else set()
+        folders = [pair for pair in pairs if pair[1].rstrip("/") in parents]
+        files = [pair for pair in pairs if pair[1].rstrip("/") not in parents]
+        others, series = ascending(files, lambda pair: _number_of(self._fs, pair[1]))
+        numbered = _abreast(series)
+        return [part for part in (folders, *numbered[:1], others, *numbered[1:]) if part]
+
+    def create(self, source: Any, target: Any) -> None:
+        with self._options(source, target) as options:
+            getattr(self._fs, self._file)(source, target, **options)
+
+    async def create_async(self, source: Any, target: Any) -> None:
+        try:
+            with self._options(source, target) as options:
+                await getattr(self._fs, f"_{self._file}")(source, target, **options)
+        finally:
+            self.heard.relative_update()
+
+    @contextmanager
+    def _options(self, source: Any, target: Any) -> Iterator[dict[str, Any]]:
+        """Give what goes with the creation of one file; of a copy, a source may be missing."""
+        with suppress(*self._skips):
+            if self.is_copy:
+                yield self._more
+            else:
+                with self.heard.branched(source, target, **self._more) as child:
+                    yield {**self._more, "callback": child}
 
 
 def mv(
@@ -130,46 +191,12 @@ def mv(
     return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
 
 
-def _values_in_order(fs: GuardedFileSystem, path: Any) -> tuple[Any, list[list[str]]]:
-    """Put what is to be piped into order: a dictionary of bytes by names; a single name is as it is."""
+def _values_in_parts(fs: GuardedFileSystem, path: Any) -> list[Any]:
+    """Part what is to be piped, a dictionary of bytes by names; a single name is as it is."""
     if not isinstance(path, dict):
-        return path, []
-    items, series = ascending(list(path.items()), lambda item: item[0], lambda name: _number_of(fs, name))
-    return dict(items), series
-
-
-def _calls_in_order(
-    fs: GuardedFileSystem, way: Callable[..., Any], one: Any, other: Any, *args: Any, **kwargs: Any
-) -> Generator[Mapping[str, Any], Any, Any]:
-    """Yield the calls of ``way``, fsspec's from many names to many, that come to the same in order."""
-    options = signature(way).bind(one, other, *args, **kwargs).arguments
-    options |= options.pop("kwargs", {})
-    source, target = list(options)[:2]
-    lists = isinstance(one, list) and isinstance(other, list)
-    alone = not options.get("recursive") and isinstance(one, (str, os.PathLike)) and not has_magic(str(one))
-    if alone and not lists:
-        return (yield options)
-    pairs = list(zip(one, other, strict=False)) if lists else []
-    heard = options.get("callback")
-    if not lists:
-        with rehearsal() as pairs:
-            nothing = yield options if heard is None else {**options, "callback": DEFAULT_CALLBACK}
-        if not pairs:
-            return nothing
-    ordered, series = ascending(pairs, lambda pair: pair[1], lambda name: _number_of(fs, name))
-    in_order(series)
-    is_copy = "on_error" in signature(way).parameters
-    if is_copy and options.get("on_error") is None:
-        options["on_error"] = "ignore" if options.get("recursive") else "raise"
-    expanded = {key: each for key, each in options.items() if key not in {"recursive", "maxdepth"}}
-    if heard is not None:
-        heard.set_size(len(pairs))
-        expanded["callback"] = _OfPart(heard)
-    done: list[Any] = []
-    for part in _in_parts(fs, ordered, series):
-        some = {source: [pair[0] for pair in part], target: [pair[1] for pair in part]}
-        done += (yield {**expanded, **some}) or []
-    return done or None
+        return [path]
+    others, series = ascending(list(path.items()), lambda item: _number_of(fs, item[0]))
+    return [dict(part) for part in (others, *_abreast(series)) if part]
 
 
 def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
@@ -177,45 +204,6 @@ def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
         return place_of(fs.explain(path))
     except (TypeError, ValueError):
         return None  # it is refused when it is written
-
-
-def _in_parts(
-    fs: GuardedFileSystem, pairs: list[tuple[str, str]], series: list[list[str]]
-) -> list[list[tuple[str, str]]]:
-    """Part what is to be there first: a disk's folders, or files are skipped; then each series' first name.
-
-    In a table that is there that is taken, and nothing is written over that nobody guards. The rest of the
-    series comes last: a commit after its data, which a ledger would not take for one that is completed.
-    """
-    parents = {target.rstrip("/").rpartition("/")[0] for _, target in pairs}
-    firsts = {names[0] for names in series}
-    numbered = set(chain(*series))
-
-    def part_of(target: str) -> int:
-        if fs.mount.kind == "local" and target.rstrip("/") in parents:
-            return 0
-        if target in firsts:
-            return 1
-        return 3 if target in numbered else 2
-
-    parts: list[list[tuple[str, str]]] = [[], [], [], []]
-    for pair in pairs:
-        parts[part_of(pair[1])].append(pair)
-    return [part for part in parts if part] or [pairs]
-
-
-class _OfPart(Callback):
-    """What a callback hears of one part of a call, whose size as a whole it knows."""
-
-    def __init__(self, whole: Callback) -> None:
-        super().__init__()
-        self._whole = whole
-
-    def relative_update(self, inc: int = 1) -> None:
-        self._whole.relative_update(inc)
-
-    def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Callback:
-        return self._whole.branched(path_1, path_2, **kwargs)
 
 
 def _stays(fs: GuardedFileSystem, path1: str, path2: str) -> bool:
@@ -264,51 +252,6 @@ def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
 # --- a call, and the creations under way for it
 
 
-@dataclass(eq=False)
-class Bulk:
-    """The creations under way for one call, and what came of them that only a token can tell."""
-
-    caller: asyncio.Task[Any] | None = field(default_factory=asyncio.current_task)
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
-    over: bool = False
-    unknown: list[OutcomeUnknown] = field(default_factory=list)
-    before: dict[str, str] = field(default_factory=dict)  # which name each of these waits for
-    ended: dict[str, asyncio.Event] = field(default_factory=dict)
-    failed: dict[str, BaseException] = field(default_factory=dict)
-
-    async def turn_of(self, name: str) -> None:
-        """Wait for the name before this one, and fail as that has: without it this would leave a gap."""
-        if (before := self.before.get(name)) is not None:
-            await self.ended[before].wait()
-            if before in self.failed:
-                raise self.failed[before]
-
-    def note(self, error: BaseException) -> None:
-        """Keep what a creation ended with, if that is unknown."""
-        unknown = unknown_of(error)
-        if unknown is not None:
-            self.unknown.append(unknown)
-
-
-_bulk: ContextVar[Bulk | None] = ContextVar("_bulk", default=None)
-
-
-def join() -> Bulk | None:
-    """Say, within a creation, that it is under way; return the call that it belongs to, if there is one.
-
-    If that call is over, the creation is cancelled.
-    """
-    bulk = _bulk.get()
-    if bulk is None:
-        return None
-    task = asyncio.current_task()
-    if task is not None and task is not bulk.caller:
-        if bulk.over:
-            raise asyncio.CancelledError
-        bulk.tasks.add(task)
-    return bulk
-
-
 def place_of(name: Name) -> tuple[Any, Any] | None:
     """Return the series that a name belongs to, and its number there; a timeline's steps are one, too."""
     folder = name.path.rpartition("/")[0]
@@ -319,23 +262,27 @@ def place_of(name: Name) -> tuple[Any, Any] | None:
 
 
 def ascending(
-    items: Sequence[T], target_of: Callable[[T], Any], number_of: Callable[[Any], tuple[Any, Any] | None]
-) -> tuple[list[T], list[list[Any]]]:
-    """Put the numbered names among ``items`` into ascending order, behind all others, which are their data.
+    items: Sequence[T], place_in: Callable[[T], tuple[Any, Any] | None]
+) -> tuple[list[T], list[list[T]]]:
+    """Return those of ``items`` that have no number, and of each series its own in ascending order.
 
-    Of each item ``target_of`` says the name; ``number_of`` says a name's series and its number in it, None
-    where it has none. Returned are the items, and the names of each series.
+    ``place_in`` says an item's series and its number there; None: it has none.
     """
     series: dict[Any, list[tuple[Any, int]]] = {}
     others = []
-    for place, item in enumerate(items):
-        found = number_of(target_of(item))
+    for index, item in enumerate(items):
+        found = place_in(item)
         if found is None:
             others.append(item)
         else:
-            series.setdefault(found[0], []).append((found[1], place))
-    ordered = [[items[place] for _, place in sorted(numbers)] for numbers in series.values()]
-    return [*others, *chain(*ordered)], [list(map(target_of, each)) for each in ordered]
+            series.setdefault(found[0], []).append((found[1], index))
+    return others, [[items[index] for _, index in sorted(numbers)] for numbers in series.values()]
+
+
+def _abreast(series: list[list[T]]) -> list[list[T]]:
+    """Return what may be created at the same time: the first of each series, then the second of each, ..."""
+    longest = max(map(len, series), default=0)
+    return [[each[rank] for each in series if rank < len(each)] for rank in range(longest)]
 
 
 rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("rehearsed", default=None)
@@ -353,53 +300,35 @@ def rehearsal() -> Iterator[list[tuple[Any, Any]]]:
         rehearsed.reset(token)
 
 
-async def in_turn(args: tuple[Any, ...], target: int, create: Callable[[], Awaitable[T]]) -> T:
-    """Await the creation of the name in argument ``target``, after those of its call that come before it."""
-    bulk = _bulk.get()
-    if bulk is None or len(args) <= target:
-        return await create()
-    name = args[target]
+async def together(
+    creations: Iterable[Callable[[], Awaitable[T]]], most: int, *, goes_on: bool = False
+) -> list[T]:
+    """Await creations, so many at a time (-1: all); their error carries the unknown outcomes of all.
+
+    The first one that fails ends the others, unless it ``goes_on``: then each is tried.
+    """
+    unknown: list[OutcomeUnknown] = []
+    room = asyncio.Semaphore(sys.maxsize if most == -1 else most)
+
+    async def one(create: Callable[[], Awaitable[T]]) -> T:
+        async with room:
+            try:
+                return await create()
+            except BaseException as error:
+                if (found := unknown_of(error)) is not None:
+                    unknown.append(found)
+                raise
+
+    tasks = [asyncio.ensure_future(one(each)) for each in creations]
     try:
-        await bulk.turn_of(name)
-        return await create()
+        await asyncio.wait(tasks, return_when=asyncio.ALL_COMPLETED if goes_on else asyncio.FIRST_EXCEPTION)
+        return [task.result() for task in tasks if task.done()]
     except BaseException as error:
-        # What is to follow a number of another's would go on with that one's table; and a source that is not
-        # there is the caller's to skip.
-        if not isinstance(error, FileNotFoundError):
-            bulk.failed[name] = error
-        raise
-    finally:
-        if name in bulk.ended:
-            bulk.ended[name].set()
-
-
-def in_order(series: Sequence[Sequence[str]]) -> None:
-    """Have each of these names of the call under way wait for the one before it."""
-    bulk = _bulk.get()
-    if bulk is None:
-        return
-    for names in series:
-        known = list(dict.fromkeys(names))
-        bulk.before.update(zip(known[1:], known, strict=False))
-        bulk.ended.update((name, asyncio.Event()) for name in known)
-
-
-async def together(many: Awaitable[T]) -> T:
-    """Await a call that makes many creations; its error carries the unknown outcomes of all."""
-    bulk = Bulk()
-    token = _bulk.set(bulk)
-    try:
-        return await many
-    except BaseException as error:
-        bulk.over = True
-        for task in bulk.tasks:
+        for task in tasks:
             task.cancel()
-        if bulk.tasks:
-            await asyncio.wait(bulk.tasks)
-        _hang_on(error, bulk.unknown)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        _hang_on(error, unknown)
         raise
-    finally:
-        _bulk.reset(token)
 
 
 def waited_for(

@@ -29,7 +29,6 @@ from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.instances import lender, remember
-from putifabsent.fsspec_plugin.many import join
 from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together
@@ -344,15 +343,12 @@ class Mount:
         deadline: float | None = None,
         creates: bool = False,
     ) -> Any:
-        bulk = join()
         requests: list[Request] = []
         deadline = self.options.deadline if deadline is None else deadline
         began = perf_counter()
         try:
             value = await run_async(protocol, self.store, deadline, requests.append)
         except BaseException as error:
-            if bulk is not None:
-                bulk.note(error)
             self._ended(requests, began, name, error, creates=creates)
             raise
         self._ended(requests, began, name, creates=creates)
