@@ -36,11 +36,9 @@ sees every write that was answered.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import hashlib
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.backends.base import caused
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
@@ -76,7 +74,7 @@ from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Mapping
 
     from typing_extensions import Unpack
 
@@ -88,26 +86,6 @@ if TYPE_CHECKING:
         PageOutcome,
         ReadOutcome,
     )
-
-P = ParamSpec("P")
-S = TypeVar("S", bound="_InTable")
-T = TypeVar("T")
-
-
-def on_loop(
-    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Have a method of what is in a table run on the loop of the table's client, awaited from any."""
-
-    @wraps(method)
-    async def run(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
-        loop = self._loop
-        work = method(self, *arguments, **options)
-        if asyncio.get_running_loop() is loop:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
-
-    return run
 
 
 class _InTable:
@@ -137,7 +115,6 @@ class DynamoDBClaims(_InTable, Claims):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._table.url}>"
 
-    @on_loop
     async def read_async(self, identity: str) -> ReadOutcome:
         """``GetItem`` with ``ConsistentRead``."""
         if refused := bad_identity(identity):
@@ -154,7 +131,6 @@ class DynamoDBClaims(_InTable, Claims):
 
     read = blocking_twin(read_async)
 
-    @on_loop
     async def write_async(self, identity: str, claim: Claim, expected: Claim | None) -> ClaimOutcome:
         """``PutItem`` with a condition; the answer to one that is not met has the item that is there."""
         if refused := bad_identity(identity):
@@ -169,7 +145,6 @@ class DynamoDBClaims(_InTable, Claims):
 
     write = blocking_twin(write_async)
 
-    @on_loop
     async def forget_async(self, identity: str, expected: Claim) -> ForgetOutcome:
         """``DeleteItem`` with a condition."""
         if refused := bad_identity(identity):
@@ -184,7 +159,6 @@ class DynamoDBClaims(_InTable, Claims):
 
     forget = blocking_twin(forget_async)
 
-    @on_loop
     async def list_async(self, folder: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Query`` with ``ConsistentRead``: a page is a MiB."""
         if refused := bad_identity(folder, "folder"):
@@ -200,7 +174,6 @@ class DynamoDBClaims(_InTable, Claims):
 
     list = blocking_twin(list_async)
 
-    @on_loop
     async def sweep_async(self, place: str, start: tuple[str, ...] | None = None) -> PageOutcome:
         """``Scan`` with ``ConsistentRead``: it reads the whole table, a MiB a page."""
         if refused := bad_identity(place, "folder"):
@@ -289,7 +262,6 @@ class DynamoDBCounter(_InTable, Counter):
         self._time = WholeSeconds()
         self._is_sound = False
 
-    @on_loop
     async def advance_async(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
         """``UpdateItem``: it adds where the counter was seen at the floor or above, else it lifts.
 

@@ -208,8 +208,12 @@ class Table:
         return self._senders().loop
 
     async def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request about the table; on the client's loop only."""
-        return await self._senders().call(method, TableName=self.name, **parameters)
+        """Send one request about the table, by the client's loop; awaited on any."""
+        sender = self._senders()
+        answer = sender.call(method, TableName=self.name, **parameters)
+        if asyncio.get_running_loop() is sender.loop:
+            return await answer
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(answer, sender.loop))
 
     def no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
         """Say what one failed request means for a write about ``name``."""
