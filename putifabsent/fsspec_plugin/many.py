@@ -123,9 +123,8 @@ class _Many:
         parents = {to.rstrip("/").rpartition("/")[0] for _, to in pairs} if is_disk else set()
         folders = [pair for pair in pairs if pair[1].rstrip("/") in parents]
         files = [pair for pair in pairs if pair[1].rstrip("/") not in parents]
-        others, series = ascending(files, lambda pair: _number_of(self._fs, pair[1]))
-        numbered = _abreast(series)
-        return [part for part in (folders, *numbered[:1], others, *numbered[1:]) if part]
+        others, ranks = ascending(files, lambda pair: _number_of(self._fs, pair[1]))
+        return [part for part in (folders, *ranks[:1], others, *ranks[1:]) if part]
 
     def create(self, source: Any, target: Any) -> None:
         with self._options(source, target) as options:
@@ -195,8 +194,8 @@ def _values_in_parts(fs: GuardedFileSystem, path: Any) -> list[Any]:
     """Part what is to be piped, a dictionary of bytes by names; a single name is as it is."""
     if not isinstance(path, dict):
         return [path]
-    others, series = ascending(list(path.items()), lambda item: _number_of(fs, item[0]))
-    return [dict(part) for part in (others, *_abreast(series)) if part]
+    others, ranks = ascending(list(path.items()), lambda item: _number_of(fs, item[0]))
+    return [dict(part) for part in (others, *ranks) if part]
 
 
 def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
@@ -264,25 +263,24 @@ def place_of(name: Name) -> tuple[Any, Any] | None:
 def ascending(
     items: Sequence[T], place_in: Callable[[T], tuple[Any, Any] | None]
 ) -> tuple[list[T], list[list[T]]]:
-    """Return those of ``items`` that have no number, and of each series its own in ascending order.
+    """Return those of ``items`` that have no number; and the first ones of all series, the second ones, ...
 
     ``place_in`` says an item's series and its number there; None: it has none.
     """
     series: dict[Any, list[tuple[Any, int]]] = {}
-    others = []
+    others, ranks = list[T](), list[list[T]]()
     for index, item in enumerate(items):
         found = place_in(item)
         if found is None:
             others.append(item)
         else:
             series.setdefault(found[0], []).append((found[1], index))
-    return others, [[items[index] for _, index in sorted(numbers)] for numbers in series.values()]
-
-
-def _abreast(series: list[list[T]]) -> list[list[T]]:
-    """Return what may be created at the same time: the first of each series, then the second of each, ..."""
-    longest = max(map(len, series), default=0)
-    return [[each[rank] for each in series if rank < len(each)] for rank in range(longest)]
+    for numbers in series.values():
+        for rank, (_, index) in enumerate(sorted(numbers)):
+            if rank == len(ranks):
+                ranks.append([])
+            ranks[rank].append(items[index])
+    return others, ranks
 
 
 rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("rehearsed", default=None)
