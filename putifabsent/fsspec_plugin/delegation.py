@@ -20,7 +20,7 @@ from functools import partial, update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from putifabsent.fsspec_plugin.instances import class_has
-from putifabsent.fsspec_plugin.many import rehearsed, waited_for
+from putifabsent.fsspec_plugin.many import waited_for
 from putifabsent.fsspec_plugin.steps import Call, Steps
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def is_wrapped_data(fs: GuardedFileSystem, name: str) -> bool:
 
 if TYPE_CHECKING:
 
-    def in_both_colours(
-        like: int = 0, *, pairs: bool = False
-    ) -> Callable[[Callable[P, Steps[T]]], Callable[P, T]]:
+    def in_both_colours(like: int = 0) -> Callable[[Callable[P, Steps[T]]], Callable[P, T]]:
         """See below: to who reads types, a method."""
 else:
 
@@ -97,34 +95,27 @@ else:
         like
             How many parameters, the first, are known by their places, and by our names and those that the
             wrapped filesystem's own method has for them. The others are known by their names.
-        pairs
-            Whether it creates its second name from its first one: such calls can be rehearsed.
         """
 
-        def __init__(self, like: int = 0, *, pairs: bool = False) -> None:
+        def __init__(self, like: int = 0) -> None:
             self._like = like
-            self._pairs = pairs
 
         def __call__(self, steps: Callable[..., Steps[Any]]) -> Self:
             self._steps = steps
             return self
 
         def __set_name__(self, owner: type, name: str) -> None:
-            steps, pairs = self._steps, self._pairs
+            steps = self._steps
             ours = list(inspect.signature(steps).parameters)[1 : self._like + 1]
 
             def called(self: Any, *args: Any, **kwargs: Any) -> Any:
                 if len(args) != len(ours):
                     args, kwargs = _arranged(self.fs, name, ours, args, kwargs)
-                if pairs and (noted := rehearsed.get()) is not None:
-                    return noted.append(args[:2])
                 return self.mount.walk(steps(self, *args, **kwargs))
 
             async def awaited(self: Any, *args: Any, **kwargs: Any) -> Any:
                 if len(args) != len(ours):
                     args, kwargs = _arranged(self.fs, f"_{name}", ours, args, kwargs)
-                if pairs and (noted := rehearsed.get()) is not None:
-                    return noted.append(args[:2])
                 return await self.mount.walk_async(steps(self, *args, **kwargs))
 
             _pass_for(called, steps, name, owner)

@@ -363,7 +363,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             return (yield Aside(partial(self._defer, path, lambda file: file.write(value), kwargs)))
         return (yield from self.guard.creating(name, InMemory(value), kwargs))
 
-    @in_both_colours(like=2, pairs=True)
+    @in_both_colours(like=2)
     def put_file(
         self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any
     ) -> Steps[Any]:
@@ -400,14 +400,14 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         with self.open(path, "xb", **kwargs) as file:
             write(file)
 
-    @in_both_colours(like=2, pairs=True)
+    @in_both_colours(like=2)
     def get_file(self, rpath: str, lpath: Any = None, **kwargs: Any) -> Steps[Any]:
         """Copy a file to local disk; where that is what is guarded, the copy is a write like any other."""
         if self.mount.kind == "local" and lpath is not None and not isfilelike(lpath):
             return (yield from self._copying(rpath, lpath, {}))
         return (yield from self.guard.reads.reading("get_file", rpath, (lpath,), kwargs))
 
-    @in_both_colours(like=2, pairs=True)
+    @in_both_colours(like=2)
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> Steps[Any]:
         return (yield from self._copying(path1, path2, kwargs))
 

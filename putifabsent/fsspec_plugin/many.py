@@ -1,6 +1,6 @@
 """Many files by one call: fsspec's own ways, with numbered names in ascending order; folders that move.
 
-What fsspec makes of folders, lists and patterns is known by a rehearsal: it calls the methods that create
+What fsspec makes of folders, lists and patterns is known by a rehearsal: it calls a stand-in's methods for
 single files, which note what they are called for. The creations are tasks of this module's own: whoever ends
 a call, by the first error, by a cancellation or by an interrupt (Ctrl-C) of the thread that waits for it,
 ends each of them, and hears what they know. Tasks of fsspec's would go on unseen, and the tokens of what they
@@ -18,7 +18,6 @@ import errno
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from functools import partial
 from glob import has_magic
 from inspect import signature
@@ -72,22 +71,20 @@ def between(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> St
     def called() -> Any:
         if fs.fs.async_impl and not (fs._intrans and method == "put"):
             return waited_for(fs.loop, awaited)
-        many = _Many(fs, method, partial(getattr(AbstractFileSystem, method), fs), args, kwargs)
-        with rehearsal() as pairs:
-            done = many.rehearse()
-        for part in many.parts(pairs):
+        many = _Many(fs, method, getattr(AbstractFileSystem, method), args, kwargs)
+        done = many.rehearse()
+        for part in many.parts():
             for pair in many.heard.wrap(part):
                 many.create(*pair)
         return done
 
     async def awaited() -> Any:
-        way = partial(getattr(AsyncFileSystem, f"_{method}"), fs)
+        way = getattr(AsyncFileSystem, f"_{method}")
         if method == "get" and fs.mount.kind != "local":  # what is there is nobody's name here
-            return await way(*args, **kwargs)
+            return await way(fs, *args, **kwargs)
         many = _Many(fs, method, way, args, kwargs)
-        with rehearsal() as pairs:
-            done = await many.rehearse()
-        for part in many.parts(pairs):
+        done = await many.rehearse()
+        for part in many.parts():
             creations = [partial(many.create_async, *pair) for pair in part]
             await together(creations, many.at_once, goes_on=many.is_copy)
         return done
@@ -103,7 +100,18 @@ class _Many:
     ) -> None:
         self._fs, self.is_copy = fs, method == "copy"
         self._file = "cp_file" if self.is_copy else f"{method}_file"
-        named = signature(way).bind(*args, **kwargs).arguments
+        pairs: list[tuple[Any, Any]] = []
+
+        def note(source: Any, target: Any, **_: Any) -> None:
+            pairs.append((source, target))
+
+        async def note_async(source: Any, target: Any, **_: Any) -> None:
+            note(source, target)
+
+        stand_in = object.__new__(type(fs))
+        stand_in.__dict__.update(vars(fs), **{self._file: note, f"_{self._file}": note_async})
+        self._pairs = pairs
+        named = signature(way).bind(stand_in, *args, **kwargs).arguments
         self._more: dict[str, Any] = named.pop("kwargs", {})  # what each file's own method is told
         at_once = named.get("batch_size") or self._more.pop("batch_size", None) or fs.batch_size
         self.at_once: int = at_once or _get_batch_size(nofiles=self.is_copy)
@@ -112,12 +120,13 @@ class _Many:
         on_error = named.get("on_error") or ("ignore" if named.get("recursive") else "raise")
         self._skips = (FileNotFoundError,) if self.is_copy and on_error == "ignore" else ()
 
-    def parts(self, pairs: list[tuple[Any, Any]]) -> list[list[tuple[Any, Any]]]:
+    def parts(self) -> list[list[tuple[Any, Any]]]:
         """Part what is to be there first: a disk's folders, or files are skipped; then series' first names.
 
         In a table that is there those are taken, and nothing is written over that nobody guards. The rest of
         the series comes last: a commit after its data, or a ledger takes that for one that is completed.
         """
+        pairs = self._pairs
         self.heard.set_size(len(pairs))
         is_disk = self._fs.mount.kind == "local"
         parents = {to.rstrip("/").rpartition("/")[0] for _, to in pairs} if is_disk else set()
@@ -281,21 +290,6 @@ def ascending(
                 ranks.append([])
             ranks[rank].append(items[index])
     return others, ranks
-
-
-rehearsed: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("rehearsed", default=None)
-"""In a rehearsal, where the arguments of what would create a file are noted; nothing else is done then."""
-
-
-@contextmanager
-def rehearsal() -> Iterator[list[tuple[Any, Any]]]:
-    """Note what single files are created for, and create none."""
-    noted: list[tuple[Any, Any]] = []
-    token = rehearsed.set(noted)
-    try:
-        yield noted
-    finally:
-        rehearsed.reset(token)
 
 
 async def together(
