@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def records_of(ground: Ground, root: str) -> list[str]:
     import json
 
     names = sorted(ground.around.find(f"{root}/.hoodie/.putifabsent/ledger"))
-    return [json.loads(ground.read(name))["kind"] for name in names if name[-1].isdecimal()]
+    return [json.loads(ground.read(name))["kind"] for name in names if re.search(r"\.[0-9]+$", name)]
 
 
 @dataclass

@@ -247,12 +247,12 @@ def _deletes(ledger: Ledger, rule: Rule, path: str, own: Creation) -> Protocol[N
 
 
 def kinds(run: Run) -> Sequence[str]:
-    """Return the kinds of the records that are there."""
+    """Return the kinds of the records that are there, of any life."""
     import json
 
     things = run.things()
     folder = ".hoodie/.putifabsent/ledger/"
-    numbered = sorted(name for name in things if name.startswith(folder) and name[-1].isdecimal())
+    numbered = sorted(name for name in things if name.startswith(folder) and ".0" in name.rpartition("/")[2])
     return [json.loads(things[name].data)["kind"] for name in numbered]
 
 

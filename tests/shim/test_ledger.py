@@ -14,7 +14,7 @@ from putifabsent.backends.base import Absent, Created, Entry, Listed, Maybe, Ref
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger import pruning, turns
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.facts import NAMES, Held
+from putifabsent.shim.ledger.facts import EVERY, NAMES, Held
 from putifabsent.shim.ledger.records import Free, Open, Take
 from putifabsent.shim.ledger.turns import take
 from putifabsent.shim.policy import Policy
@@ -96,7 +96,7 @@ def test_the_first_record_of_all_makes_the_folder() -> None:
     run = Run()
     assert run.play(append(run.session("A", has_read=False), opens("1", "A", "t"), creation("t"))) == 1
     assert run.asked == [
-        *("list ledger", "put ledger/format", "create ledger/-life"),
+        *("list ledger", "put 9999999936", "create ledger/-life"),
         *("list ledger", "get ledger/-life", "list ledger"),
         *("create ledger/lane-A-1.0000000001", "list ledger"),
     ]
@@ -579,6 +579,31 @@ def test_a_session_of_version_0_1_0_stops_at_a_record_that_it_can_not_read() -> 
     run.play(append(run.session("C"), opens("3", "C", "t"), creation("t")))
     last = json.loads(run.things()[f"{LEDGER}/0000000003"].data)
     assert (last["kind"], last["reader"] > 2) == ("MOVE", True)
+
+
+def test_a_session_of_version_0_1_0_stops_in_a_table_whose_ledger_it_would_not_see() -> None:
+    run = Run()
+    run.play(append(run.session("A", has_read=False), opens("1", "A", "t"), creation("t")))
+    # It knows numbers alone, and reads the highest checkpoint first.
+    seen = {last: name for name in run.things() if (last := name.rpartition("/")[2]).isdecimal()}
+    newest = max(seen, key=int)
+    assert int(newest) % EVERY == 0
+    assert json.loads(run.things()[seen[newest]].data)["reader"] > 2
+
+
+def test_nothing_above_its_own_records_has_a_session_of_version_0_1_0_prune_them() -> None:
+    run = of_0_1_0()
+    assert run.completes(run.session("A"), "1", "mine") == Created("mine")
+    seen = {last for name in run.things() if (last := name.rpartition("/")[2]).isdecimal()}
+    assert max(seen) == "0000000003"
+
+
+def test_what_version_0_1_0_stops_at_is_no_record_of_a_ledger_whose_life_is_over() -> None:
+    run = Run()
+    run.play(append(run.session("A", has_read=False), opens("1", "A", "t"), creation("t")))
+    run.state = frozenset(each for each in run.state if each[0].endswith("/9999999936"))
+    later = run.session("B", has_read=False)
+    assert run.play(append(later, opens("1", "B", "t2"), creation("t2"))) == 1
 
 
 def test_what_version_0_1_0_has_written_is_never_pruned() -> None:

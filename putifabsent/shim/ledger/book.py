@@ -18,6 +18,9 @@ before all else was looked for.
 
 Version 0.1.0 had records ``ledger/<number>`` and no lives. They are read, and end with a MOVE, which it can't
 read; then a life begins with what they have come to. Its bodies were called ``<token>.<try>``.
+
+It sees nothing of a life, and would begin records of its own in a table that is new. So there a MOVE is put
+first, under a number that it takes for the newest checkpoint's, and where it stops.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import NAMES, State, TurnName
-from putifabsent.shim.ledger.records import FORMAT, READER, Checkpoint, Line, decode, fold, life_in, marker_of
+from putifabsent.shim.ledger.records import Checkpoint, Line, Move, decode, encode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from putifabsent.shim.arbiter import Arbiter, Sighting
 
 _DIGITS = 10
+_STOP = 9_999_999_936  # what version 0.1.0 takes for a checkpoint, beyond all that it may have read
 _LOOKS_AT_A_GAP = 2
 _MARKER = "-life"
 _RECORD = re.compile(
@@ -427,7 +431,8 @@ class Ledger:
         """
         base = replace(self.state, life=self.lane.life(), moved=False)
         creation = creation._replace(token=base.life)
-        yield from self._make_folder(creation)
+        if not self.state.number:  # else 0.1.0 stops at the MOVE, and would prune all that is below another
+            yield from self._make_folder(creation)
         name, body = self._entry(_MARKER), InMemory(marker_of(base))
         if not isinstance(self.arbiter, Native):
             try:
@@ -443,10 +448,10 @@ class Ledger:
             raise outcome.error
 
     def _make_folder(self, creation: Creation) -> Protocol[None]:
-        """Make the ledger's folder, where a store has folders, by saying in it who may read it."""
-        note = InMemory(b'{"format":%d,"reader":%d}' % (FORMAT, READER))
+        """Make the ledger's folder, where a store has folders, by what keeps version 0.1.0 from it."""
+        stop = InMemory(encode(Move(self.session, creation.token)))
         late = TimeoutError(errno.ETIMEDOUT, "the ledger's folder could not be made in time", self.folder)
-        yield from read(Put(f"{self.folder}/format", note, creation), late=lambda _: late)
+        yield from read(Put(self.record(_STOP, "").path, stop, creation), late=lambda _: late)
 
     def over(self, known: Mapping[str, set[int]]) -> Protocol[list[Name]]:
         """Return the records of lives that are over, which nobody reads any more.
@@ -482,7 +487,7 @@ def by_life(names: Iterable[str]) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for name in names:
         life, _, number = name.rpartition("/")[2].rpartition(".")
-        if number.isdecimal():
+        if number.isdecimal() and (life or int(number) != _STOP):
             found.setdefault(life, set()).add(int(number))
     return found
 
