@@ -263,6 +263,7 @@ class S3Store(Store, Describes, StagesAhead):
         """``DeleteObject``: that version in a versioned bucket, else whatever is there.
 
         What was published twice is there twice: a copy of the same creation that would come back goes, too.
+        A version that may not go (Object Lock) is hidden by a delete marker, as by any client.
         """
         bucket, key = self._split(name)
         where = {"Bucket": bucket, "Key": key}
@@ -271,13 +272,13 @@ class S3Store(Store, Describes, StagesAhead):
                 await self._sender.call("delete_object", **where)
                 return Deleted()
             seen = await self._seen(where)
-            await self._deleted(where, version)
+            await self._deleted(name, where, version)
             token = seen.token if seen is not None and seen.version == version else None
             while token is not None and (seen := await self._seen(where)) is not None:
                 if seen.token != token or seen.version in (None, version):
                     break
                 version = seen.version
-                await self._deleted(where, version)
+                await self._deleted(name, where, version)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return deleting(outcome_of(error, name), error)
         return Deleted()
@@ -381,9 +382,16 @@ class S3Store(Store, Describes, StagesAhead):
 
     discard = blocking_twin(discard_async)
 
-    async def _deleted(self, where: Mapping[str, str], version: str) -> None:
+    async def _deleted(self, name: str, where: Mapping[str, str], version: str) -> None:
         # Not by the caller, who does not know any more whose copies are looked for.
-        await again(lambda: self._sender.call("delete_object", **where, VersionId=version))
+        try:
+            await again(lambda: self._sender.call("delete_object", **where, VersionId=version))
+        except ClientError as error:
+            seen = await self._look(name) if isinstance(outcome_of(error, name), Refused) else None
+            if isinstance(seen, Found) and seen.holder.version == version:
+                await again(lambda: self._sender.call("delete_object", **where))
+            elif not isinstance(seen, Absent):
+                raise
 
     async def _seen(self, where: Mapping[str, str]) -> Holder | None:
         """Say who holds a key; None: nobody, or one may not know."""

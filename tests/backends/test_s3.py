@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from botocore.utils import parse_timestamp
 
 from putifabsent.backends import s3_client
-from putifabsent.backends.base import Created, Listed, Maybe, Refused, TryAgain
+from putifabsent.backends.base import Created, Deleted, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put, Stage
@@ -216,6 +216,28 @@ class OnTheStub(PublishTests, StoreTests):
         while isinstance(ask(Delete(name, version)), Maybe):
             pass  # who was told nothing asks again
         assert around.read(name) is None
+
+    def test_a_version_that_may_not_be_removed_is_hidden(
+        self, ask: Ask, stub: FaultStub, around: Around, folder: str
+    ) -> None:
+        ask(creating(f"{folder}/name"))
+        version = held(ask, f"{folder}/name").version
+        for _ in range(2):  # the answer of the first one may have been lost
+            stub.script(Op.DELETE, Fault.FORBIDDEN_403)
+            assert isinstance(ask(Delete(f"{folder}/name", version)), Deleted)
+            assert around.read(f"{folder}/name") is None
+
+    def test_nothing_is_hidden_by_who_may_not_or_that_came_since(
+        self, ask: Ask, stub: FaultStub, around: Around, folder: str
+    ) -> None:
+        ask(creating(f"{folder}/name"))
+        version = held(ask, f"{folder}/name").version
+        stub.script(Op.DELETE, Fault.FORBIDDEN_403, Fault.FORBIDDEN_403)
+        assert isinstance(ask(Delete(f"{folder}/name", version)), Refused)
+        around.write(f"{folder}/name", b"later")
+        stub.script(Op.DELETE, Fault.FORBIDDEN_403)
+        assert isinstance(ask(Delete(f"{folder}/name", version)), Refused)
+        assert around.read(f"{folder}/name") == b"later"
 
     @pytest.mark.parametrize(
         "key", ["/lead", "trail/", "two//slashes", "/", "//", "./a", "a/../b", "..", "ü/日"]
