@@ -7,6 +7,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -360,3 +361,33 @@ def test_bytes_that_are_put_back_are_listed_again(ground: Ground, monkeypatch: p
     now = time.monotonic()
     monkeypatch.setattr(reads, "time", SimpleNamespace(monotonic=lambda: now + 601))
     assert listed() == [ground.log(), beside]
+
+
+@pytest.mark.parametrize("ground", ["memory-ballot", "memory-claims"], indirect=True)
+@pytest.mark.parametrize("lives", [1, 3])
+def test_a_name_outlives_whatever_is_removed_of_its_state(ground: Ground, lives: int) -> None:
+    """Trino's remove_orphan_files lists a table's folder, and removes what Iceberg does not know."""
+    for chosen in count():
+        table = ground.name(f"t{chosen}")
+        folder = f"{table}/_delta_log"
+        name = f"{folder}/{0:020}.json"
+        ground.fs.pipe_file(name, BODY)
+        for _ in range(1, lives):
+            ground.fs.rm_file(name)
+            ground.fs.pipe_file(name, BODY)
+        state = [each for each in ground.around.find(f"{table}/.putifabsent") if "/arbiters/" not in each]
+        if chosen >> len(state):
+            break
+        for place, each in enumerate(state):
+            if chosen >> place & 1:
+                ground.around.rm_file(each)
+        fs = ground.mount(skip_instance_cache=True)
+        assert fs.cat_file(name) == BODY
+        assert fs.ls(folder, detail=False) == [name]
+        with pytest.raises(NameTaken):
+            fs.pipe_file(name, LATER)
+        assert ground.read(name) == BODY
+        fs.rm_file(name)
+        assert not fs.exists(name)
+        fs.pipe_file(name, LATER)
+        assert fs.cat_file(name) == ground.read(name) == LATER
