@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import errno
 from functools import partial
+from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
+from putifabsent.backends.aws_session import status_of
 from putifabsent.backends.base import (
     Absent,
     Created,
@@ -387,11 +389,20 @@ class S3Store(Store, Describes, StagesAhead):
         try:
             await again(lambda: self._sender.call("delete_object", **where, VersionId=version))
         except ClientError as error:
-            seen = await self._look(name) if isinstance(outcome_of(error, name), Refused) else None
-            if isinstance(seen, Found) and seen.holder.version == version:
-                await again(lambda: self._sender.call("delete_object", **where))
-            elif not isinstance(seen, Absent):
+            if not (isinstance(outcome_of(error, name), Refused) and await self._hidden(where, version)):
                 raise
+
+    async def _hidden(self, where: Mapping[str, str], version: str) -> bool:
+        """Hide a version that may not go behind a delete marker; False: another has come, or one may not."""
+        try:
+            newest = await self._sender.call("head_object", **where)
+            if newest.get("VersionId") != version:
+                return False
+            # A server that knows the condition hides nothing that comes now.
+            await again(lambda: self._sender.call("delete_object", **where, IfMatch=newest["ETag"]))
+        except ClientError as error:
+            return status_of(error) == HTTPStatus.NOT_FOUND
+        return True
 
     async def _seen(self, where: Mapping[str, str]) -> Holder | None:
         """Say who holds a key; None: nobody, or one may not know."""

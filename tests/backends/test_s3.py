@@ -29,7 +29,7 @@ from tests.backends.on_stub import PAGE, Objects
 from tests.backends.s3_stores import maker
 from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import SERVERS, S3Server, chosen
-from tests.stub import Fault, FaultStub, Op
+from tests.stub import Fault, FaultStub, Op, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -226,6 +226,15 @@ class OnTheStub(PublishTests, StoreTests):
             stub.script(Op.DELETE, Fault.FORBIDDEN_403)
             assert isinstance(ask(Delete(f"{folder}/name", version)), Deleted)
             assert around.read(f"{folder}/name") is None
+
+    def test_what_comes_as_it_would_be_hidden_is_not(self, ask: Ask, stub: FaultStub, folder: str) -> None:
+        name = f"{folder}/name"
+        bucket, _, key = name.partition("/")
+        ask(creating(name))
+        later = Step(before=lambda state: state.put(bucket, key, b"later"))
+        stub.script(Op.DELETE, Fault.FORBIDDEN_403, later)
+        assert isinstance(ask(Delete(name, held(ask, name).version)), Refused)
+        assert stub.objects[bucket, key].data == b"later"
 
     def test_nothing_is_hidden_by_who_may_not_or_that_came_since(
         self, ask: Ask, stub: FaultStub, around: Around, folder: str
