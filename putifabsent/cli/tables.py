@@ -242,9 +242,9 @@ def fsck(
             {**each._asdict(), "repair": each.what.repair, "left": each in checked.after}
             for each in checked.found
         ]
-        row = {"names": checked.names, "busy": checked.busy, "found": rows}
+        row = {"names": checked.names, "busy": checked.busy, "found": rows, "refused": checked.refused}
         screen.answer(row, _checked_lines(url, checked, repaired=repair))
-        if checked.after:
+        if checked.after or checked.refused:
             raise typer.Exit(Exit.NO)
 
 
@@ -260,6 +260,8 @@ def _checked_lines(url: str, checked: upkeep.Checked, *, repaired: bool) -> Iter
     state = f"{found} findings, {left} left" if found else "nothing is left of dead writers"
     busy = f" Of {checked.busy} more something is young: a writer may be at it." if checked.busy else ""
     yield f"{url}: {checked.names} names, {state}.{busy}"
+    if checked.refused is not None:
+        yield f"Some of it may not be repaired from here: {checked.refused}"
 
 
 def ledger(

@@ -8,8 +8,8 @@ from collections import defaultdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Found, Listed, Maybe, Refused
-from putifabsent.errors import ConfigError
+from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Found, Listed
+from putifabsent.errors import ConfigError, OutcomeUnknown
 from putifabsent.fsspec_plugin.mount import new_token
 from putifabsent.fsspec_plugin.slots import queue_of
 from putifabsent.fsspec_plugin.stores import terms_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.arbiter import Arbiter
-    from putifabsent.shim.names import Name
+    from putifabsent.shim.requests import Protocol
 
     Progress = Callable[[int, int, str], None]
 
@@ -63,7 +63,7 @@ class Table:
 
     ``shown`` are names, ``kept`` is what is the shim's own, with its details, and ``states`` the folders in
     which that lies. ``half_removed`` are the folders of those ledgers that were looked at and that somebody
-    has removed half.
+    has removed half. ``refused`` is why what was to be mended was not.
 
     ``ConfigError``: nothing is there; or ``path`` is a file, or within a table, whose state lies above; or
     another arbiter decides than the mount, or one of those that must have ``agreed``, says.
@@ -78,6 +78,7 @@ class Table:
         self.shown: set[str] = set()
         self.kept: dict[str, dict[str, Any]] = {}
         self.half_removed: list[str] = []
+        self.refused: list[PermissionError] = []
         self.walk()
         # A registry may remember that there was one.
         if not (may_be_gone or self.shown or self.kept) and (
@@ -185,6 +186,19 @@ class Table:
         folder = state.rpartition("/")[0]
         return any(name.startswith(f"{folder}/") for name in self.shown)
 
+    def mend(self, mending: Protocol[object]) -> bool:
+        """Mend something; False: this session may not, and goes on with the rest."""
+        try:
+            self.fs.perform(mending)
+        except OSError as error:
+            # An arbiter calls it an unknown outcome of the name's.
+            refusal = error.__cause__ if isinstance(error, OutcomeUnknown) else error
+            if not isinstance(refusal, PermissionError):
+                raise
+            self.refused.append(refusal)
+            return False
+        return True
+
     def remove(self, paths: list[str]) -> int:
         """Remove what is the shim's own, and the folders that are empty then; return how many that were."""
         for path in paths:
@@ -208,6 +222,7 @@ class Checked(NamedTuple):
     after: list[Leftover]  # what of it is there still, unless repaired
     names: int  # how many identities were looked at
     busy: int  # of how many something younger is left, which a writer may be at
+    refused: str | None = None  # why some of it could not be repaired: this session may not
 
 
 def fsck(
@@ -251,7 +266,11 @@ def fsck(
     half = _half_removed(table)
     if half and repair:
         table.ledgers()  # a record may have come back
-    return checked._replace(found=[*half, *checked.found], after=[*_half_removed(table), *checked.after])
+    return checked._replace(
+        found=[*half, *checked.found],
+        after=[*_half_removed(table), *checked.after],
+        refused=next(map(str, table.refused), None),
+    )
 
 
 def check(
@@ -295,7 +314,7 @@ def check(
         whats = {each.what for each in left}
         if repair and left and What.BLOCKED not in whats:
             if free_lost or whats != {What.LOST}:
-                table.fs.perform(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
+                table.mend(arbiter.mend(name, table.creation(name.state), free_lost=free_lost))
             left = _left(table, arbiter, name)
         after += left
     found += temporary
@@ -317,13 +336,13 @@ def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
 def _mend_ledger(table: Table, ledger: Ledger, left: list[Leftover]) -> None:
     creation = table.creation(ledger.name.state)
     if any(each.what in (What.UNPUBLISHED, What.REPLACED) for each in left):
-        table.fs.perform(settle(ledger, creation))
+        table.mend(settle(ledger, creation))
     copies = {each.name for each in left if each.what is What.COPY}
     for made in list(ledger.state.completions.values()):
         if made.undone and (path := ledger.path(made.name)) in copies:
-            table.fs.perform(remove(ledger, path, made.instant, made))
-    table.fs.perform(prune(ledger, creation))
-    table.fs.perform(forget_over(ledger, creation, table.fs.policy))
+            table.mend(remove(ledger, path, made.instant, made))
+    table.mend(prune(ledger, creation))
+    table.mend(forget_over(ledger, creation, table.fs.policy))
 
 
 def _is_old(left: Leftover, before: datetime) -> bool:
@@ -411,11 +430,4 @@ def _over(table: Table, before: datetime) -> list[Leftover]:
 
 def _removed(table: Table, files: list[Leftover]) -> list[Leftover]:
     """Remove what is no name's; return what is there still."""
-    left = []
-    for each in files:
-        outcome = table.fs.backend.delete(each.path)
-        if isinstance(outcome, Refused):
-            raise outcome.error
-        if isinstance(outcome, Maybe):
-            left.append(each)
-    return left
+    return [each for each in files if not table.mend(removed(each.path))]

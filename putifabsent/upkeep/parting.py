@@ -215,7 +215,10 @@ def _forget(table: Table, *, but: Collection[str] = ()) -> int:
 
 def _settle(table: Table, progress: Progress | None) -> None:
     """Publish all that is decided, and see that it is."""
-    _refuse(table, check(table, repair=True, grace=0, progress=progress).after, tuple(What))
+    after = check(table, repair=True, grace=0, progress=progress).after
+    for why in table.refused:
+        raise why
+    _refuse(table, after, tuple(What))
     table.walk()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 from typer.testing import CliRunner
 
+from putifabsent.backends.base import Refused
 from putifabsent.cli.app import app
 from putifabsent.timeline.files import lacks_bucket
 from tests.stub import FaultStub
@@ -90,6 +92,15 @@ def test_fsck_prints_one_json_value(table: Path) -> None:
         each["left"]
         for each in printed(run("fsck", str(table), *BALLOT, "--grace", "0", "--repair", "--json"))["found"]
     } == {False}
+
+
+def test_fsck_says_what_it_may_not_mend(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Refused(PermissionError("s3:DeleteObject"))
+    monkeypatch.setattr("putifabsent.backends.local.LocalStore.delete", lambda *_: refused)
+    (table / ".putifabsent" / f"{uuid.uuid4()}.{uuid.uuid4().hex}").write_bytes(b"")
+    result = run("fsck", str(table), *BALLOT, "--grace", "0", "--repair")
+    assert result.exit_code == 1
+    assert "s3:DeleteObject" in result.stdout
 
 
 def test_fsck_leaves_what_is_young_to_its_writers(table: Path) -> None:

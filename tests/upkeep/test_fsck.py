@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from putifabsent.backends.base import Refused
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.shim.ledger.facts import State
 from putifabsent.shim.ledger.records import marker_of
@@ -358,6 +359,28 @@ def test_repair_removes_the_records_that_writers_without_the_right_have_left(
     fsck(memory.mount(), root, repair=True)
     assert len(records_of(memory, root)) < 64
     Writer(memory.mount(), root).commits("200")
+
+
+@EACH_KIND
+def test_who_may_not_delete_mends_all_else_and_hears_why_the_rest_is_left(
+    table: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = begun(table)
+    Writers(table, killed=True).each_death(
+        "delete", before=lambda last: fs.pipe_file(table.name(last), b"old")
+    )
+    fs.pipe_file(table.name("name-last"), b"new")
+    table.around.rm_file(table.name("name-last"))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fs.backend), "delete", lambda *_: Refused(PermissionError("s3:DeleteObject")))
+        checked = check(table, repair=True)
+        with pytest.raises(PermissionError, match="DeleteObject"):
+            leave(fs, table.folder)
+    assert What.UNPUBLISHED in whats(checked)
+    assert {each.what for each in checked.after} == {What.ENDED, What.COPY}
+    assert checked.refused == "s3:DeleteObject"
+    assert table.read(table.name("name-last")) == b"new"
+    assert check(table, repair=True).after == []
 
 
 @pytest.mark.parametrize("arbiter", ["native", "ballot"])
