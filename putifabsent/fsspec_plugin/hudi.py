@@ -111,7 +111,8 @@ class Hudi:
         def permitting(ledger: Ledger) -> Protocol[None]:
             rule = _rule(ledger, name, creation, version=table.version)
             if rule is not None and not (explicit and not (yield from _is_nothing(name))):
-                deciding = partial(calls.decide, ledger, rule, creation)
+                is_old = self._guard.ledgers.is_old(table.name.state)
+                deciding = partial(calls.decide, ledger, rule, creation, is_old=is_old)
                 yield from self._unless_given_up(ledger, name, deciding)
 
         yield from self.relying(table.name)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from putifabsent.errors import OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount, new_token
 from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
+from putifabsent.shim.drive import asleep_too
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
@@ -45,6 +46,9 @@ _MOST_READ = 1024
 _ALONE = 60.0
 """Seconds in which no other session has written to a table, after which none is expected to in the next."""
 
+_GOOD_FOR = 60.0
+"""Seconds for which what was read says that an instant is this session's: another may have rolled it back."""
+
 _MAY_NOT_DELETE = (
     "this session may not remove all that %s does not need (old records, beats and bodies, and what an "
     "arbiter keeps of archived instants): it stays, and costs each append and listing more. Grant it the "
@@ -59,6 +63,7 @@ class Ledgers:
     def __init__(self, mount: Mount) -> None:
         self._mount = mount
         self._books: OrderedDict[str, Ledger] = OrderedDict()  # the one that was used last is the last
+        self._listed: Cache[str, float] = Cache(_MOST_READ)  # when they were listed last
         self._opened: Cache[str, set[str]] = Cache(MOST_KNOWN)  # as their ledgers have it
         self.pruning: set[str] = set()  # the state folders of ledgers that are being pruned
         self._unpruned: set[str] = set()  # where this session may not, and has logged it
@@ -102,12 +107,18 @@ class Ledgers:
             self._forget(name.state)  # its folder is gone: somebody has removed the table
             raise
         finally:
+            if ledger.shown is not known.shown:
+                self._listed.keep(name.state, asleep_too())
             kept = self._books.get(name.state)
             if kept is not None and kept.age <= ledger.age:
                 self._keep(name.state, ledger)
                 most = EVERY if ledger.prunes else 2 * EVERY
                 if writes and ledger.behind >= most and name.state not in self.pruning:
                     self._prune(ledger)
+
+    def is_old(self, state: str) -> bool:
+        """Whether what was read of a ledger is so old that others must be heard once more."""
+        return asleep_too() - self._listed.get(state, -_GOOD_FOR) >= _GOOD_FOR
 
     def _keep(self, state: str, ledger: Ledger) -> None:
         self._books[state] = ledger

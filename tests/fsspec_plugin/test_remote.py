@@ -14,8 +14,10 @@ import pytest
 
 from putifabsent.backends.body import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
+from putifabsent.fsspec_plugin import ledgers
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
+from tests.stub import Op
 
 if TYPE_CHECKING:
     from putifabsent.errors import Holder
@@ -333,3 +335,37 @@ def test_a_salted_slice_is_admitted_under_its_salted_name_alone(ground: Ground, 
     admitted = Remote(a.fs).admit(a.slice_of(T))
     assert (admitted.guarded, admitted.also) == (False, None)
     assert ground.read(str(admitted.at)) == T.encode()
+
+
+def test_who_was_rolled_back_and_reads_nothing_more_writes_slices_for_a_minute_at_most(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As executors do whose driver has died. Who begins the instant anew would list their slices."""
+    now = time.monotonic()
+    monkeypatch.setattr(ledgers, "asleep_too", lambda: now)
+    a, b = (Writer(memory.mount(writer_session=each), table_in(memory)) for each in "ab")
+    a.begins("100")
+    b.fs.rm_file(b.inflight("100"))
+    now += 59
+    a.fs.pipe_file(a.slice_of("100", "2-0-2"), b"before anybody could know")
+    now += 1
+    with pytest.raises(Fenced, match="rolled back"):
+        a.fs.pipe_file(a.slice_of("100", "3-0-3"), b"the zombie's")
+    with pytest.raises(Fenced, match="rolled back"):
+        Remote(a.fs).admit(a.slice_of("100", "4-0-4"))
+
+
+def test_an_owner_who_writes_for_long_lists_its_ledger_once_a_minute(
+    stub: FaultStub, on_stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(ledgers, "asleep_too", lambda: now)
+    fs = on_stub(skip_instance_cache=True)
+    fs.pipe_file("bucket/t/.hoodie/hoodie.properties", b"hoodie.table.version=9")
+    writer = Writer(fs, "bucket/t")
+    writer.begins("100")
+    now += 60
+    seen = len(stub.requests)
+    for number in range(3):
+        fs.pipe_file(writer.slice_of("100", f"{number}-0-2"), b"")
+    assert [each.op for each in stub.requests[seen:]] == [Op.LIST, Op.PUT, Op.PUT, Op.PUT]

@@ -67,22 +67,22 @@ Rule: TypeAlias = Callable[[State], Todo]
 """What is to be done in a state. It may raise why nothing can be: Fenced, NameTaken."""
 
 
-def decide(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
+def decide(ledger: Ledger, rule: Rule, creation: Creation, *, is_old: bool = False) -> Protocol[Todo]:
     """Append what a rule wants, until it wants no record more; return what is to be done then.
 
-    No request, where the rule wants none and trusts what was read earlier. Else it is called on what was
-    listed after the call began. Raises what the rule does, and as
+    No request, where the rule wants none and trusts what was read earlier, unless that ``is_old``. Else it is
+    called on what was listed after the call began. Raises what the rule does, and as
     :func:`~putifabsent.shim.ledger.appending.append`.
     """
-    return _showing(ledger, creation, _decided(ledger, rule, creation))
+    return _showing(ledger, creation, _decided(ledger, rule, creation, is_old=is_old))
 
 
-def _decided(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
+def _decided(ledger: Ledger, rule: Rule, creation: Creation, *, is_old: bool) -> Protocol[Todo]:
     while True:
         todo: Todo | None = None
         with contextlib.suppress(PutIfAbsentError):  # the state may be old: a refusal is nothing yet
             todo = rule(ledger.state)
-        if isinstance(todo, Commit) or (isinstance(todo, ByName) and todo.cached):
+        if isinstance(todo, Commit) or (isinstance(todo, ByName) and todo.cached and not is_old):
             return todo
         record = todo.record if isinstance(todo, Append) else None
         token = creation.token if record is None else record.token
@@ -90,6 +90,7 @@ def _decided(ledger: Ledger, rule: Rule, creation: Creation) -> Protocol[Todo]:
             reason = f"what it appended as {ledger.state.tokens[token]} was taken back by another since"
             raise Fenced(errno.EPERM, reason, ledger.root)
         appended = yield from append(ledger, _draft(rule, token), creation._replace(token=token))
+        is_old = False
         if appended is None:
             todo = rule(ledger.state)
             if not isinstance(todo, Append):
