@@ -57,6 +57,8 @@ _SIGNS_AT_ONCE = 8
 _BACKLOG = 1024
 # So long callers have to notice that the service is about to end.
 _LEAVING_SECONDS = 1.0
+# So long what has been sent meanwhile may be on its way.
+_CROSSING_SECONDS = 0.2
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -138,13 +140,20 @@ class Service:
         """Begin nothing more, and give callers a moment to hear so.
 
         A connection that closes just as a call comes leaves its caller not knowing what became of the call.
-        So those in use close with an answer; only then are those closed that are not.
+        So those in use close with an answer; then those that are not, with one to what may be on its way.
         """
         self.draining = True
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _LEAVING_SECONDS
-        while (server.connections or strangers) and loop.time() < until:  # noqa: ASYNC110 - nobody tells when one closes
-            await asyncio.sleep(0.02)
+
+        async def gone(seconds: float) -> None:
+            loop = asyncio.get_running_loop()
+            until = loop.time() + seconds
+            while (server.connections or strangers) and loop.time() < until:  # noqa: ASYNC110 - nobody tells when one closes
+                await asyncio.sleep(0.02)
+
+        await gone(_LEAVING_SECONDS)
+        for each in server.connections:
+            cast("Connection", each).leave()
+        await gone(_CROSSING_SECONDS)
 
     async def health(self, request: web.Request) -> web.Response:
         """Say whether calls are welcome; nobody need know the secret for that."""

@@ -39,11 +39,11 @@ _LINGERING_SECONDS = 1.0  # so long a refused caller may go on sending, to hear 
 _END, _BEGIN = b"\r\n\r\n", re.compile(rb"[A-Z]{0,16}(?: |\Z)")
 """How the head of a request ends, and begins, as far as it has come."""
 _LONGEST_HEAD = 16_384  # twice a line that aiohttp takes: all strangers together keep 64 MiB
+_LAST = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
 _NO_REQUEST = b'{"error": "request", "message": "this is no request of HTTP/1.1"}'
-_REFUSED = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(_NO_REQUEST), _NO_REQUEST)
-)
+_REFUSED = _LAST % (b"400 Bad Request", len(_NO_REQUEST), _NO_REQUEST)
+_ENDING = b'{"error": "busy", "message": "nothing was done: it is about to end"}'
+_LEFT = _LAST % (b"503 Service Unavailable", len(_ENDING), _ENDING)
 
 _log = logging.getLogger(__name__)
 
@@ -192,6 +192,14 @@ class Connection(web.RequestHandler):
         """End."""
         self.was.known()
         super().connection_lost(exc)
+
+    def leave(self) -> None:
+        """Answer, if it is idle, a call that may be on its way: a service that is about to end begins none.
+
+        To whoever has sent none it is the end of the connection.
+        """
+        if self._waiter is not None and not self._waiter.done() and self.transport is not None:
+            self.transport.write(_LEFT)
 
     def handle_error(
         self,

@@ -19,6 +19,7 @@ from putifabsent.service.settings import SECRET as VARIABLE
 from tests.certificates import self_signed
 from tests.service.callers import SECRET, Caller, answering
 from tests.service.processes import serving
+from tests.service.test_connections import connected, request, status_of
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
@@ -86,6 +87,27 @@ async def test_a_call_on_an_open_connection_hears_that_the_service_is_about_to_e
                 assert answer.headers["Connection"] == "close"
                 # It was the last connection.
                 await asyncio.wait_for(ending, 30)
+
+
+async def test_a_call_that_comes_just_as_an_idle_connection_is_closed_hears_that_nothing_was_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("putifabsent.service.app._LEAVING_SECONDS", 0.0)
+    monkeypatch.setattr("putifabsent.service.app._CROSSING_SECONDS", 60.0)
+    with FaultStub() as stub:
+        async with AsyncExitStack() as service:
+            url = await service.enter_async_context(answering(settings_of(stub)))
+            async with Caller.at(url) as caller, connected(url) as (reader, writer):
+                writer.write(request(caller, path="s3a://bucket"))
+                assert await status_of(reader) == 200
+                ending = asyncio.create_task(service.aclose())
+                await is_refused(url)
+                writer.write(request(caller, f"create?path=s3a://{NAME}&token={uuid.uuid4()}"))
+                assert await status_of(reader) == 503
+                writer.close()
+                # It was the last connection.
+                await asyncio.wait_for(ending, 30)
+                assert stub.objects == {}
 
 
 async def is_refused(url: str) -> None:
