@@ -244,7 +244,9 @@ def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
     if there.startswith(f"{here}/"):
         raise OSError(errno.EINVAL, "a folder can't be moved into itself", there)
     names = fs.expand_path(path1, recursive=True)
-    into = path2.endswith("/") or fs.isdir(path2)
+    # On a disk the folder of a table that was removed stays: an arbiter keeps something in it.
+    is_gone = fs.mount.has_folders and fs.mount.walk(fs.guard.reads.is_left(there))
+    into = path2.endswith("/") or (fs.isdir(path2) and not is_gone)
     alone = len(names) == 1 if has_magic(path1) else into and not path1.endswith("/")
     moves = list(zip(names, other_paths(names, path2, exists=alone), strict=True))
     folders = {name[:end] for name in names for end, letter in enumerate(name) if letter == "/"}

@@ -149,6 +149,15 @@ def test_on_disk_a_folder_that_is_moved_onto_a_table_replaces_nothing(local: Gro
     assert local.read(local.name(f"t/{LOG}")) == WINNER
 
 
+def test_on_disk_a_table_takes_the_place_of_one_that_was_removed(local: Ground) -> None:
+    fs = local.mount(arbiter="ballot", auto_mkdir=True)
+    for table in ("backup", "t"):
+        fs.pipe_file(local.name(f"{table}/{LOG}"), WINNER)
+    fs.rm(local.name("t"), recursive=True)
+    fs.mv(local.name("backup"), local.name("t"), recursive=True)
+    assert fs.find(local.folder) == [local.name(f"t/{LOG}")]
+
+
 def test_on_disk_a_folder_never_takes_the_place_of_a_guarded_name(local: Ground) -> None:
     local.fs.pipe_file(local.log(), WINNER)
     local.fs.makedirs(local.name("folder"))
