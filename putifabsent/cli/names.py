@@ -9,12 +9,14 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import typer
+from fsspec.implementations.local import make_path_posix
 from rich.table import Table
 from rich.text import Text
 
 from putifabsent.backends.base import Absent, Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, answering, empty_table
+from putifabsent.fsspec_plugin.paths import spelled_out
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
 
@@ -51,7 +53,9 @@ def _explained(
 ) -> dict[str, Any]:
     """Return what a name is to its table format, and what a plain write to it does."""
     protocol, path = guarded_address(url)
-    name = policy.classify(str(Path(path).absolute()) if protocol == "piafile" else path.rstrip("/"))
+    name = policy.classify(
+        spelled_out(make_path_posix(path), "local") if protocol == "piafile" else path.rstrip("/")
+    )
     found = against = None
     if check:
         fs, _ = mount(url, option, endpoint_url)

@@ -361,9 +361,14 @@ def test_explain_breaks_no_name_at_eighty_columns(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_explain_takes_a_local_path_for_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["", "./", "../{}/", "~/", "piafile://~/", "{}/../../{}/"])
+def test_explain_takes_a_local_path_for_where_it_is(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = _json(_run("explain", "t/_delta_log/00000000000000000007.json", "--json"))[0]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    spelled = way.format(*[tmp_path.name] * 2)
+    answer = _json(_run("explain", f"{spelled}t/_delta_log/00000000000000000007.json", "--json"))[0]
     assert answer["path"] == f"{tmp_path}/t/_delta_log/00000000000000000007.json"
 
 
