@@ -13,8 +13,8 @@ lines of it   offsets and commits have each kind of line      first of each kind
 gzip          its checksum is there, and what is in it is     one of more than :data:`LARGE` bytes
               whole
 Parquet       the footer is there that the end tells of
-none at all   the format writes that: Hudi requests by empty files, an empty Delta commit has no actions,
-              and what a source of Spark's keeps is its own affair
+none at all   the format writes that: Hudi requests by empty files, a Delta commit of no actions is empty
+              (before 2.4, without ``commitInfo``), and what a source of Spark's keeps is its own affair
 ============  ==============================================  =============================================
 
 Of more than :data:`LARGE` bytes the ends are looked at alone; JSON in one line then ends with a brace, of
