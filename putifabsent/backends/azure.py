@@ -40,7 +40,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.cancellation import stop_here
+from putifabsent.backends.concurrency import stop_here
 from putifabsent.backends.object_store import (
     FOR_FSSPEC,
     SourceGoneError,

@@ -29,8 +29,8 @@ from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from fsspec.asyn import sync
 
 from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain, caused
+from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.object_store import SourceGoneError, by_status
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 

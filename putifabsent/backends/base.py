@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from putifabsent.backends.cancellation import stopped_or_undone, twin
+from putifabsent.backends.concurrency import stopped_or_undone, twin
 from putifabsent.errors import ConfigError
 from putifabsent.errors import Holder as Holder
 

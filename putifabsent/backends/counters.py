@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from putifabsent.backends.base import Maybe, Refused, TryAgain
-from putifabsent.backends.cancellation import twin
+from putifabsent.backends.concurrency import twin
 from putifabsent.backends.registries import bad_identity
 
 LARGEST = 2**53 - 1  # the largest number of a counter: the largest that every registry can calculate with

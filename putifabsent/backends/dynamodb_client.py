@@ -17,7 +17,7 @@ from fsspec.asyn import get_loop
 
 from putifabsent.backends.aws_session import ONCE, SingleSend, code_of, meaning_of, status_of
 from putifabsent.backends.base import caused
-from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.errors import ConfigError
 

@@ -41,7 +41,7 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
-from putifabsent.backends.cancellation import stop_here
+from putifabsent.backends.concurrency import stop_here
 from putifabsent.backends.gcs_client import (
     PROPERTIES,
     Params,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from putifabsent.backends import base
     from putifabsent.backends.base import Creation
     from putifabsent.backends.body import Body
-    from putifabsent.backends.cancellation import Stop
+    from putifabsent.backends.concurrency import Stop
 
 _ABSENT = {"ifGenerationMatch": "0"}
 _LISTED = "items(name,timeCreated,generation),nextPageToken"

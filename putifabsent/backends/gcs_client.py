@@ -25,8 +25,8 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
+from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.object_store import FOR_FSSPEC, are_texts, by_status, own_metadata
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.requests_session import malformed, never_sent, session
 from putifabsent.errors import ConfigError
 

@@ -45,8 +45,8 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from putifabsent.backends.base import caused
+from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, bad_step
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import (
     Acquired,
     Free,

@@ -19,7 +19,7 @@ from putifabsent.backends.base import Maybe as Maybe
 from putifabsent.backends.base import Refused as Refused
 from putifabsent.backends.base import TryAgain as TryAgain
 from putifabsent.backends.base import caused
-from putifabsent.backends.cancellation import twin
+from putifabsent.backends.concurrency import twin
 
 
 @dataclass(frozen=True, slots=True)

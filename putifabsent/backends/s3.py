@@ -37,9 +37,9 @@ from putifabsent.backends.base import (
     TryAgain,
 )
 from putifabsent.backends.body import Body, read_whole
+from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
 from putifabsent.backends.object_store import bad_key, deleting, unconditional
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.s3_client import (
     OF_THE_SOURCE,
     PART,

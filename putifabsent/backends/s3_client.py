@@ -33,7 +33,7 @@ from putifabsent.backends.base import (
     caused,
     unsupported,
 )
-from putifabsent.backends.cancellation import or_undone
+from putifabsent.backends.concurrency import or_undone
 from putifabsent.backends.object_store import (
     Meaning,
     SourceGoneError,

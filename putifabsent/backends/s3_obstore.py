@@ -42,9 +42,8 @@ from putifabsent.backends.base import (
     caused,
 )
 from putifabsent.backends.body import Body, read_whole
-from putifabsent.backends.cancellation import AT_ONCE, in_thread
+from putifabsent.backends.concurrency import AT_ONCE, Pool, in_thread
 from putifabsent.backends.object_store import LONGEST_KEY, own_metadata, reading, unconditional
-from putifabsent.backends.pool import Pool
 from putifabsent.backends.s3_client import is_s3s_tag, outcome_of
 
 if TYPE_CHECKING:

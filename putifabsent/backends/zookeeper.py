@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
 from putifabsent.backends.base import caused
+from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
-from putifabsent.backends.per_process import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 

@@ -24,8 +24,7 @@ from weakref import WeakKeyDictionary
 from fsspec.asyn import _get_batch_size
 
 from putifabsent.backends.base import Creation, Store
-from putifabsent.backends.cancellation import AT_ONCE, in_thread
-from putifabsent.backends.per_process import PerProcess
+from putifabsent.backends.concurrency import AT_ONCE, PerProcess, in_thread
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.instances import lender, remember

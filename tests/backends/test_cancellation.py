@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends import azure, cancellation, gcs
+from putifabsent.backends import azure, concurrency, gcs
 from putifabsent.backends.azure import AzureStore
 from putifabsent.backends.base import Absent, Staged
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.cancellation import AT_ONCE, Stop, in_thread, or_undone
+from putifabsent.backends.concurrency import AT_ONCE, Stop, in_thread, or_undone
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.redis import RedisLock
@@ -120,7 +120,7 @@ def wait_for_blocks(stub: FaultStub) -> None:
 def test_a_cancelled_staging_does_not_wait_for_the_answer_to_a_part(
     stub: FaultStub, store: GCSStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "_PATIENCE", 0.1)
+    monkeypatch.setattr(concurrency, "_PATIENCE", 0.1)
     stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY)
     asyncio.run(cancelled_without_an_answer(stub, 1, store.stage_async(NAME, BODY, creation_of(NAME))))
     stub.wait_for(Op.ABORT)
@@ -131,7 +131,7 @@ def test_a_cancelled_staging_does_not_wait_for_the_answer_to_a_part(
 def test_a_cancelled_staging_begins_no_block_more(
     stub: FaultStub, on_azure: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cancellation, "_PATIENCE", 0.1)
+    monkeypatch.setattr(concurrency, "_PATIENCE", 0.1)
     stub.script(Op.PART, Fault.TIMEOUT_AFTER_APPLY, forever=True)
     body = InMemory(b"x" * 12 * BLOCK)
     asyncio.run(cancelled_without_an_answer(stub, 4, on_azure.stage_async(NAME, body, creation_of(NAME))))
@@ -182,7 +182,7 @@ def test_a_cancelled_staging_sends_no_part_again(
         with pytest.raises(asyncio.CancelledError):
             await staging[0]
 
-    monkeypatch.setattr(cancellation, "Stop", Told)
+    monkeypatch.setattr(concurrency, "Stop", Told)
     monkeypatch.setattr(azure, "_AT_ONCE", 1)
     stub.script(Op.PART, Step(Fault.DROP_AFTER_APPLY, after=cancel))
     asyncio.run(stage())

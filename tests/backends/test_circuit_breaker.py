@@ -180,7 +180,7 @@ async def test_while_it_rests_a_loop_gets_its_answer_at_once(monkeypatch: pytest
     def no_thread(*_: Any) -> Any:
         raise RuntimeError("no thread can be started")
 
-    monkeypatch.setattr("putifabsent.backends.cancellation.in_thread", no_thread)
+    monkeypatch.setattr("putifabsent.backends.concurrency.in_thread", no_thread)
     assert isinstance(await resting.acquire_async("key", "owner", LEASE), TryAgain)
     assert isinstance(await resting.release_async("key", "owner"), TryAgain)
     assert lock.asked == 1
@@ -192,5 +192,5 @@ async def test_where_no_thread_can_be_started_nobody_knows_who_has_it(
     def no_thread(*_: Any) -> Any:
         raise RuntimeError("no thread can be started")
 
-    monkeypatch.setattr("putifabsent.backends.cancellation.in_thread", no_thread)
+    monkeypatch.setattr("putifabsent.backends.concurrency.in_thread", no_thread)
     assert isinstance(await RestingLock(Scripted(Acquired())).acquire_async("key", "owner", LEASE), Maybe)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from putifabsent.backends.pool import Pool
+from putifabsent.backends.concurrency import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +181,7 @@ def test_a_loop_is_not_kept(pool: Pool, collect: Callable[[], int]) -> None:
 
 ENDING = """
 import asyncio, atexit, time
-from putifabsent.backends.pool import Pool
+from putifabsent.backends.concurrency import Pool
 pool = Pool(4, "ending")
 def call():
     time.sleep(0.3)

@@ -21,7 +21,7 @@ from aiobotocore.session import AioSession
 
 from putifabsent.backends.base import Created, Creation, Got, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.body import InMemory
-from putifabsent.backends.cancellation import AT_ONCE
+from putifabsent.backends.concurrency import AT_ONCE
 from putifabsent.backends.s3 import S3Store
 from putifabsent.backends.s3_obstore import FastBucket, place_of
 from putifabsent.errors import ConfigError
