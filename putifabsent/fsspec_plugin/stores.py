@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from putifabsent.backends.circuit_breaker import RestingLock
 from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
 from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
@@ -94,8 +93,12 @@ def registry_of(arbiter: str) -> Claims | Lock | None:
     """
     if "://" not in arbiter:
         return None
-    # One that is lost costs one creation its time-out, not each.
-    return open_claims(arbiter) if is_claims(arbiter) else RestingLock(open_lock(arbiter))
+    if is_claims(arbiter):
+        return open_claims(arbiter)
+    lock = open_lock(arbiter)
+    from putifabsent.backends.redis import RestingLock
+
+    return RestingLock(lock)  # one that is lost costs one creation its time-out, not each
 
 
 def arbiter_of(arbiter: str, registry: Claims | Lock | None, store: Store) -> Arbiter | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from putifabsent.backends.circuit_breaker import REST, RestingLock
+from putifabsent.backends.redis import REST, RestingLock
 from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Refused, Released, TryAgain
 from putifabsent.backends.registry_urls import open_lock
 from putifabsent.testing import LockTests
