@@ -24,9 +24,8 @@ from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.drive import asleep_too
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
 from putifabsent.shim.ledger import turns
-from putifabsent.shim.ledger.book import Lane, Ledger, Native
+from putifabsent.shim.ledger.book import Lane, Ledger, Native, prune
 from putifabsent.shim.ledger.facts import EVERY, TurnName
-from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.reading import removed
 

@@ -16,9 +16,17 @@ from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.arbiter_choice import NATIVE, Terms, look_for_others
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.formats.hudi_ledger import forget_over, timeline_in
-from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, Native, is_marker, record_at
+from putifabsent.shim.ledger.book import (
+    HalfRemoved,
+    Lane,
+    Ledger,
+    Native,
+    is_marker,
+    needless_bodies,
+    prune,
+    record_at,
+)
 from putifabsent.shim.ledger.completion import remove, settle
-from putifabsent.shim.ledger.pruning import needless, prune
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.names import Name, ordinary
 from putifabsent.shim.reading import read, removed
@@ -329,7 +337,7 @@ def _half_removed(table: Table) -> list[Leftover]:
 
 
 def _needless(table: Table, ledger: Ledger) -> list[Leftover]:
-    bodies = table.fs.perform(needless(ledger, table.creation(ledger.name.state)))
+    bodies = table.fs.perform(needless_bodies(ledger, table.creation(ledger.name.state)))
     return [Leftover(each.name, What.NEEDLESS, each.name, newest=each.created) for each in bodies]
 
 

@@ -79,14 +79,14 @@ MUTANTS = (
     ),
     Mutant(
         "records of the newest checkpoint are forgotten",
-        "ledger/pruning",
+        "ledger/book",
         "if number < newest)",
         "if number <= newest)",
         "a checkpoint, and a pruner, by claims",
     ),
     Mutant(
         "the ballots of the newest checkpoint are forgotten",
-        "ledger/pruning",
+        "ledger/book",
         "if number < newest)",
         "if number <= newest)",
         "a checkpoint, and a pruner, by ballot",

@@ -151,14 +151,14 @@ MUTANTS = (
     ),
     Mutant(
         "the newest checkpoint is pruned",
-        "ledger/pruning",
+        "ledger/book",
         "if number < newest)",
         "if number <= newest)",
         PRUNED,
     ),
     Mutant(
         "a body of which no completion knows is pruned",
-        "ledger/pruning",
+        "ledger/book",
         "if instant and state.is_over(instant)]",
         "if instant not in {made.instant for made in state.completions.values()}]",
         PRUNED,

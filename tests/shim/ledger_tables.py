@@ -14,7 +14,6 @@ from putifabsent.shim.ledger import (
     calls,
     completion,
     facts,
-    pruning,
     records,
     turns,
 )
@@ -105,7 +104,6 @@ REAL = family(
         "appending": appending,
         "turns": turns,
         "completion": completion,
-        "pruning": pruning,
         "calls": calls,
         "hudi_ledger": hudi_ledger,
     }

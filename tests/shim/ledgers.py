@@ -326,7 +326,6 @@ LEDGER = (
     "appending",
     "turns",
     "completion",
-    "pruning",
     "calls",
 )
 

@@ -12,7 +12,7 @@ import pytest
 
 from putifabsent.backends.base import Absent, Created, Entry, Listed, Maybe, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
-from putifabsent.shim.ledger import pruning, turns
+from putifabsent.shim.ledger import book, turns
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.facts import EVERY, NAMES, Held
 from putifabsent.shim.ledger.records import Free, Open, Take
@@ -246,7 +246,7 @@ def test_pruning_leaves_the_newest_checkpoint_and_what_is_above_it() -> None:
     ledger = run.session("X")
     before = ledger.state
     assert ledger.behind == 2
-    assert run.play(pruning.prune(ledger, creation("p"))) == 2
+    assert run.play(book.prune(ledger, creation("p"))) == 2
     assert run.asked[:5] == ["list beats", "list ledger", "list ledger", "delete 1", "delete 2"]
     assert kinds(run) == ["CHECKPOINT", "OPEN", "OPEN"]
     assert run.session("Y").state == before
@@ -262,7 +262,7 @@ def test_pruning_removes_the_beats_of_turns_that_are_over() -> None:
         run.play(turns.beat(ledger, held, creation("b"), clock=no_clock))
         if token == "t":
             run.releases(ledger, held)
-    run.play(pruning.prune(ledger, creation("p")))
+    run.play(book.prune(ledger, creation("p")))
     assert beats_of(run) == [f"{LIFE}.0000000004"]
 
 
@@ -278,7 +278,7 @@ def test_pruning_removes_the_beats_of_lives_that_are_over_and_spares_one_that_ha
         run.play_aside(turns.beat(holder, held, creation("b"), clock=no_clock))
 
     run.fails("list ledger", None, first=another)
-    run.play(pruning.prune(pruner, creation("p")))
+    run.play(book.prune(pruner, creation("p")))
     assert beats_of(run) == ["lane-B-1.0000000001"]
 
 
@@ -301,19 +301,19 @@ def bodies_of(run: Run) -> list[str]:
 
 def test_a_body_that_a_killed_writer_has_left_goes_when_its_instant_is_over() -> None:
     run = with_bodies("0~killed.0", "03~killed.1", "04~may-come.0", past=frozenset({"03"}), horizon="02")
-    run.play(pruning.prune(run.session("X"), creation("p")))
+    run.play(book.prune(run.session("X"), creation("p")))
     assert bodies_of(run) == ["04~may-come.0"]
 
 
 def test_a_body_whose_writer_may_be_paused_stays_however_old_it_is() -> None:
     run = with_bodies("1~open.0", "2~freed.0", freed={"2": ("B",)}, past=frozenset({"2"}))
-    run.play(pruning.prune(run.session("X"), creation("p")))
+    run.play(book.prune(run.session("X"), creation("p")))
     assert bodies_of(run) == ["1~open.0", "2~freed.0"]
 
 
 def test_a_body_of_version_0_1_0_stays_for_its_key_does_not_tell_whose_it_is() -> None:
     run = with_bodies("old.0", horizon="9")
-    run.play(pruning.prune(run.session("X"), creation("p")))
+    run.play(book.prune(run.session("X"), creation("p")))
     assert bodies_of(run) == ["old.0"]
 
 
@@ -328,13 +328,13 @@ def test_a_body_that_was_put_in_a_life_that_has_begun_meanwhile_stays() -> None:
         run.put(f"{STATE}/bodies/5~c.0")
 
     run.fails("list bodies", None, first=another)
-    run.play(pruning.prune(pruner, creation("p")))
+    run.play(book.prune(pruner, creation("p")))
     assert bodies_of(run) == ["5~c.0"]
 
 
 def test_bodies_are_listed_before_the_state_is_read_by_which_they_are_judged() -> None:
     run = with_bodies("5~killed.0", past=frozenset({"5"}))
-    assert run.play(pruning.needless(run.session("X"), creation("p")))
+    assert run.play(book.needless_bodies(run.session("X"), creation("p")))
     assert run.asked == ["list bodies", "list ledger"]
 
 
@@ -343,7 +343,7 @@ def behind_a_checkpoint() -> tuple[Run, Any]:
     run = Run(ONE)
     paused = run.session("A")
     full = Run(ONE, TWO, Open("3", "C", "o3"), Open("4", "D", "o4"), every=4)
-    full.play(pruning.prune(full.session("X"), creation("p")))
+    full.play(book.prune(full.session("X"), creation("p")))
     run.state, run.every = full.state, 4
     paused.state = type(paused.state)(**{**_fields(paused.state), "every": 4})
     return run, paused
@@ -365,7 +365,7 @@ def many_appended(run: Run) -> Any:
     other = run.session("E")
     for instant in ("6", "7", "8", "9"):
         run.play(append(other, opens(instant, "E", f"e{instant}"), creation(f"e{instant}")))
-    run.play(pruning.prune(other, creation("p")))
+    run.play(book.prune(other, creation("p")))
     return other
 
 
@@ -508,7 +508,7 @@ def test_a_gap_begins_no_life_and_says_how_it_ends() -> None:
 def test_records_of_lives_that_are_over_are_pruned_and_the_present_one_s_are_not() -> None:
     run = Run(ONE)
     run.put(f"{STATE}/ledger/{'an-earlier-1'}.0000000007")
-    run.play(pruning.prune(run.session("X"), creation("p")))
+    run.play(book.prune(run.session("X"), creation("p")))
     assert f"{LEDGER}/an-earlier-1.0000000007" not in run.things()
     assert run.session("Y").state.open.keys() == {"1"}
 
@@ -523,7 +523,7 @@ def test_what_another_life_has_written_since_it_was_listed_is_not_pruned() -> No
 
     run.fails("list ledger", None)
     run.fails("list ledger", None, first=another)
-    run.play(pruning.prune(pruner, creation("p")))
+    run.play(book.prune(pruner, creation("p")))
     assert run.session("Y").state.open.keys() == {"5"}
 
 
@@ -611,5 +611,5 @@ def test_what_version_0_1_0_has_written_is_never_pruned() -> None:
     ledger = run.session("C")
     for number in range(3, 9):
         run.play(append(ledger, opens(str(number), "C", f"t{number}"), creation(f"t{number}")))
-    run.play(pruning.prune(ledger, creation("p")))
+    run.play(book.prune(ledger, creation("p")))
     assert {f"{LEDGER}/{number:010}" for number in (1, 2, 3)} <= run.things().keys()

@@ -9,9 +9,8 @@ import pytest
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ballot_state import folder_of
 from putifabsent.shim.ledger.appending import append
-from putifabsent.shim.ledger.book import Lane, Ledger
+from putifabsent.shim.ledger.book import Lane, Ledger, prune
 from putifabsent.shim.ledger.facts import State
-from putifabsent.shim.ledger.pruning import prune
 from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.requests import List, Publish
 from putifabsent.testing.explore import Faults

@@ -21,7 +21,7 @@ from putifabsent.errors import Fenced
 from putifabsent.shim.arbiter import Balloting
 from putifabsent.shim.drive import run, run_async
 from putifabsent.shim.formats import hudi
-from putifabsent.shim.ledger import completion, pruning, turns
+from putifabsent.shim.ledger import book, completion, turns
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Lane, Ledger, Native
 from putifabsent.shim.ledger.facts import State
@@ -157,7 +157,7 @@ async def test_a_turn_is_taken_and_given_back_asynchronously(table: Table) -> No
 def test_who_reads_after_pruning_comes_to_the_same(table: Table) -> None:
     together(SESSIONS, partial(commits, table, 60.0))
     before = table.run(table.ledger("a").current(table.creation()))
-    pruned = table.run(pruning.prune(table.ledger("pruner"), table.creation()))
+    pruned = table.run(book.prune(table.ledger("pruner"), table.creation()))
     assert pruned >= table.every - 1
     assert table.records() == []
     after = table.run(table.ledger("b").current(table.creation()))

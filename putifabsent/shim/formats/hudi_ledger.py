@@ -352,7 +352,7 @@ _FOLDERS = ("", "/timeline", "/timeline/history")
 def forget_over(ledger: Ledger, creation: Creation, policy: Policy) -> Protocol[int]:
     """Have the arbiter forget the names of instants that are over, but for those that are there.
 
-    Nobody waits for it: it goes with :func:`putifabsent.shim.ledger.pruning.prune`. Returns how many names.
+    Nobody waits for it: it goes with :func:`putifabsent.shim.ledger.book.prune`. Returns how many names.
     """
     if isinstance(ledger.arbiter, Native) or ledger.name.format != FORMAT:
         return 0

@@ -7,11 +7,10 @@ come to is a pure fold of them; whoever appends one has read all before it, and 
 =================  ====================================================================
 ``facts``          the state
 ``records``        the records: when each is valid, what it means; their form
-``book``           where they lie, and how they are read
+``book``           where they lie, how they are read, and what may go
 ``appending``      one record more
 ``turns``          the table's lock
 ``completion``     the commit, and what takes it back
 ``calls``          a call on a name, after its format's rule; what listings show
-``pruning``        what may go
 =================  ====================================================================
 """
