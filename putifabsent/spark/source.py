@@ -5,25 +5,40 @@
 ``set``               a name that no other set may have; of a stream, the stream's name
 ``storage_options``   options of the filesystem and its mount, as JSON; fsspec's configuration holds, too
 ====================  =================================================================================
+
+What ``format("putifabsent-timeline")`` has in common with it stands at the end.
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
+import json
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyspark
+
 from putifabsent.errors import ConfigError, Fenced
-from putifabsent.spark.data_sources import Place, api, arrow_schema, place_of
 from putifabsent.spark.sets import Batch, Dataset, File, Offer, Seen, columns, nullable
 
+try:
+    from pyspark.sql import datasource as api
+except ImportError as error:
+    raise ImportError(
+        'format("putifabsent") needs PySpark 4.0 or newer, whose API of Python data sources it uses, and so '
+        f'does format("putifabsent-timeline"); this is PySpark {pyspark.__version__}'
+    ) from error
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+__all__ = ["Place", "SetSource", "api", "arrow_schema", "place_of", "register"]
 
 _OWN = ("path", "set", "storage_options")
 _QUERY = "sql.streaming.queryId"
@@ -280,3 +295,47 @@ class SetStreamReader(_Reading, api.DataSourceStreamReader):
     def _is_as_read(self, offset: dict[str, Any]) -> bool:
         token, last = offset.get("token"), offset["set"]
         return token is None or self._dataset.records(last, last)[0].offer.token == token
+
+
+# --- what both data sources go by
+
+# What Spark hands on of its own.
+_SPARKS = ("checkpointlocation", "queryname")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What Spark's processes hand one another of a dataset or a table: its address, its mount's options."""
+
+    url: str
+    options: dict[str, Any]
+
+
+def place_of(options: Mapping[str, str], name: str, known: Sequence[str], how: str) -> Place:
+    """Return the place that the options of ``format(name)`` say.
+
+    ``ConfigError``: one is not ``known``, there is no path (``how`` to say it), or ``storage_options`` is no
+    JSON.
+    """
+    for option in options:
+        if option not in (*known, *_SPARKS):
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise ConfigError(f'format("{name}") has no option {option!r}: {hint}')
+    if "path" not in options:
+        raise ConfigError(how)
+    try:
+        own = json.loads(options.get("storage_options", "{}"))
+    except ValueError as error:
+        raise ConfigError("storage_options must be JSON") from error
+    return Place(options["path"], own)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return what Spark expects of what is read."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except TypeError:  # PySpark 4.0 means UTC
+        return to_arrow_schema(schema)

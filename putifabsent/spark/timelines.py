@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.protocols import guarded
-from putifabsent.spark.data_sources import Place, api, arrow_schema, place_of
+from putifabsent.spark.source import Place, api, arrow_schema, place_of
 from putifabsent.spark.stores import address_of
 from putifabsent.timeline import Problem, Problems, read
 

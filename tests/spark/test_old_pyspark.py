@@ -16,7 +16,7 @@ def test_pyspark_before_4_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatc
     vars(old)["sql"] = sql
     monkeypatch.setitem(sys.modules, "pyspark", old)
     monkeypatch.setitem(sys.modules, "pyspark.sql", sql)
-    for module in (source, "putifabsent.spark.data_sources"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
+    for module in ("source", "timelines"):
+        monkeypatch.delitem(sys.modules, f"putifabsent.spark.{module}", raising=False)
     with pytest.raises(ImportError, match=r"needs PySpark 4\.0 or newer.*this is PySpark 3\.5\.9"):
         importlib.import_module(source)
