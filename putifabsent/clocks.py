@@ -29,8 +29,18 @@ from fsspec.core import url_to_fs
 
 from putifabsent.backends.base import caused
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.counters import LARGEST, Advanced, AdvanceOutcome, Counter, at_its_end, bad_step
-from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.registries import (
+    LARGEST,
+    Advanced,
+    AdvanceOutcome,
+    Counter,
+    Maybe,
+    Refused,
+    TryAgain,
+    at_its_end,
+    bad_step,
+    require_answer,
+)
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, PutIfAbsentError

@@ -41,7 +41,6 @@ import hashlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from putifabsent.backends.base import caused
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.dynamodb_client import (
     ATTRIBUTES,
     COUNTERS,
@@ -56,18 +55,23 @@ from putifabsent.backends.dynamodb_client import (
 )
 from putifabsent.backends.interrupt import blocking_twin
 from putifabsent.backends.registries import (
+    LARGEST,
     Absent,
+    Advanced,
     Claim,
     Claimed,
     ClaimEntry,
     ClaimPage,
     Claims,
+    Counter,
     Forgotten,
     FoundClaim,
     NotAsExpected,
     Refused,
     TryAgain,
+    at_its_end,
     bad_identity,
+    bad_step,
 )
 from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import ConfigError
@@ -78,9 +82,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from putifabsent.backends.counters import AdvanceOutcome
     from putifabsent.backends.dynamodb_client import Where
     from putifabsent.backends.registries import (
+        AdvanceOutcome,
         ClaimOutcome,
         ForgetOutcome,
         PageOutcome,

@@ -38,8 +38,17 @@ from urllib.parse import unquote
 
 from putifabsent.backends.base import caused
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
-from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.registries import (
+    LARGEST,
+    Advanced,
+    Counter,
+    Maybe,
+    Refused,
+    TryAgain,
+    at_its_end,
+    bad_step,
+    require_answer,
+)
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 from putifabsent.errors import ConfigError
 
@@ -48,7 +57,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.registries import AdvanceOutcome
     from putifabsent.backends.registry_urls import Servers
 
 _OPTIONS = ("timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "target_session_attrs")

@@ -51,9 +51,11 @@ from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from putifabsent.backends.base import caused
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, bad_step
 from putifabsent.backends.registries import (
+    LARGEST,
     Acquired,
+    Advanced,
+    Counter,
     Free,
     Held,
     Lock,
@@ -62,14 +64,14 @@ from putifabsent.backends.registries import (
     Released,
     TryAgain,
     bad_identity,
+    bad_step,
     require_answer,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, AdvanceOutcome, ReleaseOutcome
     from putifabsent.backends.registry_urls import RedisSettings
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,8 @@
-"""What a registry must promise, call by call: :class:`Claims` decides, :class:`Lock` says who goes first.
+"""What a registry must promise, call by call.
 
-Where a store can't decide who creates a name, a registry beside it does. As in
-:mod:`putifabsent.backends.base`, every answer is of a closed type.
+:class:`Claims` decides who creates a name, where a store can't; :class:`Lock` says who goes first;
+:class:`Counter` gives numbers, once each, that grow. As in :mod:`putifabsent.backends.base`, every answer is
+of a closed type.
 
 One call is one request. No registry may send one twice on its own: a client's retries are off, the hidden
 ones too.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import Absent as Absent
@@ -20,6 +21,8 @@ from putifabsent.backends.base import Refused as Refused
 from putifabsent.backends.base import TryAgain as TryAgain
 from putifabsent.backends.base import caused
 from putifabsent.backends.concurrency import twin
+
+LARGEST = 2**53 - 1  # the largest number of a counter: the largest that every registry can calculate with
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,23 @@ class Released:
     """The owner held the lock, and this request ended that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """As many numbers as were requested are the caller's, and nobody else's."""
+
+    last: int  # the last of them; the others are those right before it
+    now: int | None = field(default=None, compare=False)
+    """The registry's own time when it moved the counter, or a little before: milliseconds since 1970, by no
+    clock of the caller's. None: it tells none. Of two answers that give the same numbers it may differ."""
+
+
 ReadOutcome: TypeAlias = FoundClaim | Absent | TryAgain | Refused
 ClaimOutcome: TypeAlias = Claimed | NotAsExpected | TryAgain | Refused | Maybe
 ForgetOutcome: TypeAlias = Forgotten | NotAsExpected | TryAgain | Refused | Maybe
 PageOutcome: TypeAlias = ClaimPage | TryAgain | Refused
 AcquireOutcome: TypeAlias = Acquired | Held | TryAgain | Refused | Maybe
 ReleaseOutcome: TypeAlias = Released | Held | Free | TryAgain | Refused | Maybe
+AdvanceOutcome: TypeAlias = Advanced | TryAgain | Refused | Maybe
 
 
 class Claims(ABC):
@@ -260,6 +274,56 @@ class Lock(ABC):
     release_async = twin(release)
 
 
+class Counter(ABC):
+    """Gives numbers, each once, each higher than all before it.
+
+    Twins, threads and forks as for :class:`Claims`.
+    """
+
+    forgets: ClassVar[bool]
+    """Whether numbers that were given can be given again to those who live: its server may lose what it has
+    acknowledged. A floor that has passed them keeps them from coming again."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.identity()}>"
+
+    @abstractmethod
+    def advance(self, name: str, floor: int, count: int = 1) -> AdvanceOutcome:
+        """Move the counter in one atomic step to ``count`` beyond where it is, or beyond ``floor``.
+
+        Parameters
+        ----------
+        name
+            Which counter: valid Unicode without NUL, not empty, of any length. One that nobody has moved is
+            at 0.
+        floor
+            All numbers given are above it, 0 or more: a clock's milliseconds, say.
+        count
+            How many numbers, 1 or more. ``ValueError``: one of the two is out of range, or they make more
+            than :data:`LARGEST` together.
+
+        Returns
+        -------
+        AdvanceOutcome
+            ``Advanced(last)``: the counter is at ``last``, and ``last - count + 1`` up to ``last`` are the
+            caller's. No two calls that are answered so share a number, and one that begins after another was
+            answered has higher ones. ``TryAgain`` and ``Refused`` promise that this request moved nothing and
+            never will. A registry that had to learn first on which side of the floor the counter is says
+            ``TryAgain``, too: the next call with this floor knows. ``Maybe``: numbers may have been skipped,
+            which harms nobody: call again.
+        """
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return where it is, for people, without credentials. No network."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Ask whether it is there, can be relied on, and may be used; raise as :meth:`Claims.check` does."""
+
+    advance_async = twin(advance)
+
+
 def bad_identity(
     identity: str, what: Literal["identity", "folder", "key", "name"] = "identity"
 ) -> Refused | None:
@@ -274,6 +338,20 @@ def bad_identity(
         why = OSError(errno.EILSEQ, f"the {what} is not valid Unicode, so it has no UTF-8 form", identity)
         return Refused(caused(why, error))
     return None
+
+
+def bad_step(name: str, floor: int, count: int) -> Refused | None:
+    """Return why no registry can move this counter, or None; ``ValueError``: no counter can be moved so."""
+    if floor < 0 or count < 1 or floor + count > LARGEST:
+        raise ValueError(
+            f"a counter moves by 1 or more, from 0 or more, to 2**53 - 1: not {count} from {floor}"
+        )
+    return bad_identity(name, "name")
+
+
+def at_its_end(name: str) -> OSError:
+    """Return the error of a counter that has no such numbers left."""
+    return OSError(errno.EOVERFLOW, "the counter is at its end", name)
 
 
 def require_answer(outcome: object, who: str, where: str) -> None:

@@ -30,8 +30,7 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from putifabsent.backends.counters import Counter
-    from putifabsent.backends.registries import Claims, Lock
+    from putifabsent.backends.registries import Claims, Counter, Lock
 
 Topology: TypeAlias = Literal["server", "socket", "sentinel", "cluster"]
 

@@ -25,8 +25,17 @@ from urllib.parse import quote
 
 from putifabsent.backends.base import caused
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.counters import LARGEST, Advanced, Counter, at_its_end, bad_step
-from putifabsent.backends.registries import Maybe, Refused, TryAgain, require_answer
+from putifabsent.backends.registries import (
+    LARGEST,
+    Advanced,
+    Counter,
+    Maybe,
+    Refused,
+    TryAgain,
+    at_its_end,
+    bad_step,
+    require_answer,
+)
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 
 if TYPE_CHECKING:
@@ -34,7 +43,7 @@ if TYPE_CHECKING:
 
     from kazoo.protocol.states import ZnodeStat
 
-    from putifabsent.backends.counters import AdvanceOutcome
+    from putifabsent.backends.registries import AdvanceOutcome
     from putifabsent.backends.registry_urls import Servers
 
 _PORT = 2181

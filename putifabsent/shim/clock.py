@@ -1,7 +1,7 @@
 """Instants that can't collide: how they are written, and how numbers become them.
 
 An instant is a millisecond, as Hudi writes it: ``yyyyMMddHHmmssSSS``. Whoever gives each millisecond once
-gives each instant once. So a clock is a counter (:mod:`putifabsent.backends.counters`) whose floor is the
+gives each instant once. So a clock is a counter (:mod:`putifabsent.backends.registries`) whose floor is the
 time, and that waits where it is ahead of it: a thousand instants a second are all that the format has.
 
 Whose time? Not the caller's: one whose clock is ten minutes fast would have everybody else wait for so long.
@@ -29,8 +29,15 @@ from itertools import count as counting
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from zoneinfo import ZoneInfo
 
-from putifabsent.backends.counters import Advanced, AdvanceOutcome, Counter
-from putifabsent.backends.registries import Acquired, Held, Refused, Released
+from putifabsent.backends.registries import (
+    Acquired,
+    Advanced,
+    AdvanceOutcome,
+    Counter,
+    Held,
+    Refused,
+    Released,
+)
 from putifabsent.errors import ConfigError
 from putifabsent.shim.requests import Acquire, Advance, Now, Pause, Protocol, Release, Sleep
 

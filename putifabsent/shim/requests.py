@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, Staged, Store
     from putifabsent.backends.body import Body
-    from putifabsent.backends.counters import Counter
-    from putifabsent.backends.registries import Claim, Claims, Lock
+    from putifabsent.backends.registries import Claim, Claims, Counter, Lock
 
 
 class Create(NamedTuple):

@@ -26,7 +26,7 @@ from putifabsent.shim.requests import Create, Head, Request, Stage, perform, per
 from putifabsent.testing.races import creation_of
 
 if TYPE_CHECKING:
-    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Counter
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The suite for any counter: what ``putifabsent.backends.counters`` promises."""
+"""The suite for any counter: what ``putifabsent.backends.registries`` promises."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from putifabsent.backends.counters import LARGEST, Advanced, Counter
-from putifabsent.backends.registries import Maybe, Refused
+from putifabsent.backends.registries import LARGEST, Advanced, Counter, Maybe, Refused
 from putifabsent.testing.asking import InBothColours, Registry, answered, forked, together
 
 _NOW = 1_800_000_000_000

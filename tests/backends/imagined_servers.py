@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import Any, NamedTuple
 
-from putifabsent.backends.counters import LARGEST
+from putifabsent.backends.registries import LARGEST
 
 ALWAYS = 10**6
 _TRANSACTIONS = itertools.count(1)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from putifabsent.backends.counters import Advanced
 from putifabsent.backends.dynamodb import DynamoDBCounter
-from putifabsent.backends.registries import Claimed, ClaimEntry, ClaimPage, Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Claimed, ClaimEntry, ClaimPage, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
@@ -29,8 +28,7 @@ from tests.stub.dynamodb_faults import Trouble
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.counters import Counter
-    from putifabsent.backends.registries import Claims
+    from putifabsent.backends.registries import Claims, Counter
 
 NOW = 1_800_000_000_000
 

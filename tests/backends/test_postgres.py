@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.counters import Advanced
 from putifabsent.backends.postgres import PostgresCounter, parameters_of, postgres_settings
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import Servers, open_counter
 from putifabsent.errors import ConfigError
 from putifabsent.testing import CounterTests, LostCounterTests
@@ -22,7 +21,7 @@ from tests.stub.silent_postgres import silent_postgres
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Counter
     from tests.backends.imagined_servers import Session
 
 WHERE = Servers("postgresql://host:5432/lab", (("host", 5432),))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from putifabsent.backends.counters import Advanced
 from putifabsent.backends.postgres import TABLE
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
@@ -22,7 +21,7 @@ from tests.servers.process import free_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.counters import AdvanceOutcome, Counter
+    from putifabsent.backends.registries import AdvanceOutcome, Counter
 
 pytestmark = pytest.mark.servers
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.backends.counters import Advanced
 from putifabsent.backends.redis import RedisCounter
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.testing import CounterTests, LostCounterTests
 from tests.fault_proxy import LATE, LOST_ANSWER, LOST_REQUEST, Fault, FaultProxy
@@ -20,7 +19,7 @@ from tests.servers.valkey import valkey_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Counter
 
 NOW = 1_800_000_000_000
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent.backends.counters import Advanced
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Maybe, Refused, TryAgain
 from putifabsent.backends.registry_urls import Servers, open_counter
 from putifabsent.backends.zookeeper import (
     FOLDER,
@@ -30,7 +29,7 @@ from tests.backends.imagined_servers import Fault, KazooError, Stat, ZooKeeper
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Counter
 
 WHERE = Servers("zookeeper://host:2181", (("host", 2181),))
 LOST = KazooError(-4)

@@ -12,8 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from putifabsent.backends.counters import Advanced
-from putifabsent.backends.registries import Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Refused, TryAgain
 from putifabsent.backends.registry_urls import open_counter
 from putifabsent.backends.zookeeper import FOLDER, ZooKeeperCounter, zookeeper_settings
 from putifabsent.testing import CounterTests, LostCounterTests
@@ -25,7 +24,7 @@ from tests.servers.process import free_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from putifabsent.backends.counters import Counter
+    from putifabsent.backends.registries import Counter
 
 pytestmark = pytest.mark.servers
 

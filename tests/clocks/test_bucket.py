@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent.backends.counters import Advanced, Counter
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
+from putifabsent.backends.registries import Advanced, Counter, Maybe, Refused, TryAgain
 from putifabsent.clocks import GUARD, BucketCounter, clock
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.testing import CounterTests, LostCounterTests

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import putifabsent
-from putifabsent.backends.counters import Advanced
+from putifabsent.backends.registries import Advanced
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks import NAME, Clock, Counted, LocalCounter, TrueTime, clock, instant_of, millis_of
 from putifabsent.errors import ConfigError

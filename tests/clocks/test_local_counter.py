@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from putifabsent.backends.counters import Advanced
-from putifabsent.backends.registries import Refused
+from putifabsent.backends.registries import Advanced, Refused
 from putifabsent.clocks import LocalCounter, counter_of_process
 from putifabsent.testing import CounterTests
 from putifabsent.testing.asking import forked
@@ -17,7 +16,7 @@ from putifabsent.testing.asking import forked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.counters import AdvanceOutcome, Counter
+    from putifabsent.backends.registries import AdvanceOutcome, Counter
 
 SECOND = 10**9
 NOON = 1_800_000_000 * SECOND

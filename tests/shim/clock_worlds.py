@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.counters import Advanced, Counter
-from putifabsent.backends.registries import Acquired, Free, Held, Lock, Maybe, Released, TryAgain
+from putifabsent.backends.registries import (
+    Acquired,
+    Advanced,
+    Counter,
+    Free,
+    Held,
+    Lock,
+    Maybe,
+    Released,
+    TryAgain,
+)
 from putifabsent.clocks import LocalCounter
 from putifabsent.shim.requests import Pause, Sleep, perform
 
@@ -14,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from putifabsent.backends.counters import AdvanceOutcome
-    from putifabsent.backends.registries import AcquireOutcome, ReleaseOutcome
+    from putifabsent.backends.registries import AcquireOutcome, AdvanceOutcome, ReleaseOutcome
     from putifabsent.shim.requests import Protocol
 
 START = 1_800_000_000_000

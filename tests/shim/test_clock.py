@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from putifabsent.backends.base import Refused
-from putifabsent.backends.counters import Advanced
-from putifabsent.backends.registries import Maybe, TryAgain
+from putifabsent.backends.registries import Advanced, Maybe, TryAgain
 from putifabsent.errors import ConfigError
 from putifabsent.shim.clock import RegistryTime, instant_of, millis_of, take
 from putifabsent.shim.requests import Advance, Now, Pause, Sleep, perform

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from putifabsent.backends.base import Store
-from putifabsent.backends.counters import Counter
-from putifabsent.backends.registries import Claims, Lock
+from putifabsent.backends.registries import Claims, Counter, Lock
 from putifabsent.shim import requests
 
 BY_THE_DRIVER = {requests.Both, requests.Now, requests.Pause, requests.Since, requests.Sleep}

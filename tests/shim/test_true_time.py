@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import putifabsent.shim
-from putifabsent.backends.counters import Advanced
-from putifabsent.backends.registries import Acquired, Free, Held, Maybe, Released
+from putifabsent.backends.registries import Acquired, Advanced, Free, Held, Maybe, Released
 from putifabsent.shim import clock as real
 from putifabsent.shim.requests import Acquire, Now, Pause, Release, Sleep, perform
 from tests.mutation import Change
