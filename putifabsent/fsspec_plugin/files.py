@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all.
+"""How a file is opened: for reading as the wrapped filesystem does, for writing whole or not at all.
 
-Bytes are kept here, in memory and then on disk, until the file is closed; then the name is created from them
-in one step. An exception on the way, or a handle that nobody holds any more, discards them.
+The functions are methods of a guarded filesystem's class. What is written to a guarded name is kept here, in
+memory and then on disk, until the file is closed; then the name is created from it in one step. An exception
+on the way, or a handle that nobody holds any more, discards it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,23 @@ import os
 import sys
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from fsspec.transaction import Transaction
+from fsspec.compression import compr
+from fsspec.core import get_compression
+from fsspec.spec import AbstractFileSystem
 
 from putifabsent.backends.body import Body, InMemory, write_all
 from putifabsent.backends.streaming_upload import Ahead, FileBody
+from putifabsent.fsspec_plugin.queries import read_by
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.shim.names import Name
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +40,121 @@ IN_MEMORY = 16 * 2**20
 
 _MISTAKEN = (FileExistsError, StopIteration, StopAsyncIteration, GeneratorExit, SystemExit)
 """What a refused ``close`` must not raise: the first says that a name is taken, the others end unheard."""
+
+_HOW_IT_IS_READ = ("block_size", "cache_type", "cache_options")
+"""Options of fsspec's that mean nothing to who writes."""
+
+
+def open(  # noqa: A001 - fsspec's name for it
+    fs: GuardedFileSystem,
+    path: Any,
+    mode: str = "rb",
+    block_size: int | None = None,
+    cache_options: dict[str, Any] | None = None,
+    compression: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Open a file; for writing, a guarded name is created, complete, when it is closed.
+
+    ``NameTaken``: at once, where the name is seen to be taken, and for certain when the file is closed.
+    ``io.UnsupportedOperation``: to append to a guarded name, or to change it, for its bytes don't change.
+    """
+    common = {"block_size": block_size, "cache_options": cache_options, **kwargs}
+    name = _name_to_write(fs, path, mode)
+    if name is not None:
+        return _opened(partial(_begun, fs, name), name.path, mode, compression, common)
+    if _would_give_itself(fs, path, mode):
+        return AbstractFileSystem.open(fs, path, mode, compression=compression, **common)
+    if "r" in mode:
+        return read_by(fs, "open", path, mode, compression=compression, **common)
+    return fs.fs.open(fs.guard.written_as(path), mode, compression=compression, **common)
+
+
+def open_binary(fs: GuardedFileSystem, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+    """Open in binary mode; other wrapping filesystems call this one."""
+    name = _name_to_write(fs, path, mode)
+    if name is not None:
+        return _begun(fs, name, mode, **kwargs)
+    if "r" not in mode:
+        return fs.fs._open(fs.guard.written_as(path), mode, **kwargs)
+    file = read_by(fs, "_open", path, mode, **kwargs)
+    return ReadOnlyBytes(file.path, file.getvalue()) if _would_give_itself(fs, path, mode) else file
+
+
+async def open_async(fs: GuardedFileSystem, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+    """Open asynchronously; guarded names are written with ``_pipe_file`` or ``_put_file`` instead."""
+    if "r" not in mode or "+" in mode:
+        name = await fs.mount.walk_async(fs.guard.promoting(path, explicit="x" in mode))
+        if name is not None:
+            msg = f"{name.path} is guarded: write it whole, by _pipe_file or _put_file"
+            raise io.UnsupportedOperation(msg)
+        path = fs.guard.written_as(path)
+    elif not fs.guard.reads.plainly(path):
+        located = await fs.mount.walk_async(fs.guard.reads.seek(path, helps=True))
+        path = path if located is None else located.path
+    return await fs.fs.open_async(fs._own(path), mode, **kwargs)
+
+
+def _would_give_itself(fs: GuardedFileSystem, path: Any, mode: str) -> bool:
+    # What memory hands out for reading is the object itself, and can be written.
+    return fs.mount.kind == "memory" and "r" in mode and "+" not in mode and fs.explain(path).guarded
+
+
+def _name_to_write(fs: GuardedFileSystem, path: Any, mode: str) -> Name | None:
+    if "r" in mode and "+" not in mode:
+        return None
+    name: Name | None = fs.mount.walk(fs.guard.promoting(path, explicit="x" in mode))
+    if name is not None:
+        _check_mode(name.path, mode)
+    return name
+
+
+def _begun(
+    fs: GuardedFileSystem, name: Name, mode: str, autocommit: bool | None = None, **options: Any
+) -> GuardedFile:
+    extra = {key: value for key, value in options.items() if key not in _HOW_IT_IS_READ}
+    fs.guard.look_early(name)
+    fs.guard.refuse_orphan(name)
+    under_way = fs.mount.transaction if fs._intrans else None
+    commits = under_way is None if autocommit is None else autocommit
+    file = GuardedFile(
+        name.path,
+        mode,
+        lambda body: fs.mount.walk(fs.guard.creating(name, body, extra)),
+        autocommit=commits,
+        ahead=lambda file: fs.guard.stage_ahead(name, file, extra),
+    )
+    if not commits and under_way is not None:
+        under_way.files.append(file)
+    return file
+
+
+def _check_mode(path: str, mode: str) -> None:
+    """Refuse a mode in which nobody can open a guarded name to write it.
+
+    ``ValueError``: it is none; ``io.UnsupportedOperation``: it appends, or changes what is there.
+    """
+    letters = {*mode}
+    is_known = len(letters) == len(mode) and letters <= {*"rwxabt+"}
+    if not is_known or len(letters & {*"rwxa"}) != 1 or letters >= {*"bt"}:
+        raise ValueError(f"invalid mode: {mode!r}")
+    if "a" in mode or "r" in mode:
+        msg = f"{path} is guarded: its bytes don't change, so it can't be opened with mode {mode!r}"
+        raise io.UnsupportedOperation(msg)
+
+
+def _opened(
+    begin: Callable[..., GuardedFile], path: str, mode: str, compression: str | None, options: dict[str, Any]
+) -> Any:
+    """Return a file as ``open`` gives it: of text, or compressed, if that is requested."""
+    text = {key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options}
+    file: Any = begin(mode.replace("t", "").replace("b", "") + "b", **options)
+    if compression is not None:
+        file = CompressedFile(compr[get_compression(path, compression)](file, mode="w"), file)
+    return file if "b" in mode else GuardedText(file, **text)
+
+
+# --- open for writing
 
 
 def _end_of_block(file: Any, kind: type[BaseException] | None, *_: object) -> None:
@@ -409,87 +530,3 @@ class ReadOnlyBytes(io.BytesIO):
 
     def truncate(self, size: int | None = None, /) -> int:
         raise io.UnsupportedOperation("truncate")
-
-
-_begun: ContextVar[tuple[JointTransaction, ...]] = ContextVar("_begun", default=())
-
-
-class JointTransaction(Transaction):
-    """One transaction of the guarded and the wrapped filesystem, which ends whatever its files do.
-
-    It is of the thread, or the task, that has begun it, and of what those begin: fsspec keeps filesystems for
-    all of a process, and nobody else knows that what they write is deferred.
-
-    fsspec 2025 leaves a transaction open where a commit fails, and a name that is taken is such a
-    failure: every later write would be deferred, and never be committed.
-    """
-
-    fs: Any
-    files: deque[Any]
-    deferring: Any = None
-
-    @property
-    def is_here(self) -> bool:
-        """Whether who asks has begun it."""
-        return self in _begun.get()
-
-    def start(self) -> None:
-        """Defer what either filesystem opens here from now on, and nothing that others open.
-
-        ``ValueError``: another is under way, and what that has deferred would be forgotten.
-        """
-        if (fs := self.fs) is None:
-            raise ValueError("this transaction has ended: begin another, by `with fs.transaction`")
-        mount = fs.mount
-        with mount.beginning:
-            if mount.transaction is not None or self.fs is None:
-                fs._transaction = mount.transaction
-                msg = (
-                    "a transaction of this filesystem is under way: before the next one call "
-                    "end_transaction(), which commits it, or transaction.complete(commit=False)"
-                )
-                raise ValueError(msg)
-            super().start()
-            shared = mount.fs
-            self.deferring = object.__new__(type(shared))
-            self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
-            _begun.set((*_begun.get(), self))
-            mount.transaction = self
-
-    def complete(self, commit: bool = True) -> None:
-        """Commit all files in order, or discard them; after one that fails, discard the rest."""
-        try:
-            while self.files:
-                file: Any = self.files[0]
-                file.commit() if commit else _discard(file)
-                self.files.popleft()
-        finally:
-            try:
-                for file in self.files:
-                    with contextlib.suppress(Exception):
-                        _discard(file)
-            finally:  # a second interrupt, too, leaves nobody deferring
-                self._end()
-
-    def _end(self) -> None:
-        self.files.clear()
-        fs = self.fs
-        with fs.mount.beginning:
-            if fs.mount.transaction in (self, None):  # of one that has not begun, another may be under way
-                fs._transaction = fs.mount.transaction = None
-            self.fs = None
-        if self.deferring is not None:  # somebody may have kept it, as `fs.fs`
-            self.deferring._intrans, self.deferring._transaction = False, None
-            self.deferring = None
-        _begun.set(tuple(each for each in _begun.get() if each is not self))
-
-    def leave_to_parent(self) -> None:
-        """In a forked child: who has begun it ends it, with its files; what is written here is not of it."""
-        self.files, self.deferring = deque(), None
-        self.fs._transaction = self.fs.mount.transaction = None
-
-
-def _discard(file: Any) -> None:
-    if isinstance(file, GuardedFile):
-        file.outlived()
-    file.discard()

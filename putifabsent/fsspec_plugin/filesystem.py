@@ -35,9 +35,8 @@ from fsspec.utils import isfilelike
 from putifabsent.backends.body import InMemory
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError, Holder
-from putifabsent.fsspec_plugin import many, opening, queries
+from putifabsent.fsspec_plugin import files, many, queries
 from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
-from putifabsent.fsspec_plugin.files import JointTransaction
 from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.instances import (
     CachedToo,
@@ -47,7 +46,7 @@ from putifabsent.fsspec_plugin.instances import (
     is_shared,
     made_again,
 )
-from putifabsent.fsspec_plugin.mount import Deferring, Mount
+from putifabsent.fsspec_plugin.mount import Deferring, JointTransaction, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
@@ -464,7 +463,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             return (yield Aside(partial(self._defer, path, lambda file: file.write(b""), kwargs)))
         return (yield from self.guard.creating(name, _EMPTY, kwargs))
 
-    open, _open, open_async = opening.open, opening.open_binary, opening.open_async
+    open, _open, open_async = files.open, files.open_binary, files.open_async
 
     # Creating several
 

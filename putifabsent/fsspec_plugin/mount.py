@@ -1,4 +1,4 @@
-"""What a mount has: its options, the filesystem that it wraps, its store, its arbiter; and how protocols run.
+"""What a mount has: its options, the filesystem that it wraps, its store, its arbiter; how protocols run.
 
 A mount has no opinion of names: that is the guard's. What it knows of its store and of the other mounts of a
 table it has found out once: whether the store can be relied on, and whether all let the same arbiter decide.
@@ -13,20 +13,23 @@ import mimetypes
 import os
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from fsspec.asyn import _get_batch_size
+from fsspec.transaction import Transaction
 
 from putifabsent.backends.base import Creation, Store
 from putifabsent.backends.concurrency import AT_ONCE, PerProcess, in_thread
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
+from putifabsent.fsspec_plugin.files import GuardedFile
 from putifabsent.fsspec_plugin.instances import lender, remember
 from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
 
     from putifabsent.backends.base import Listed
     from putifabsent.backends.registries import Claims, Lock
-    from putifabsent.fsspec_plugin.files import JointTransaction
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
@@ -447,6 +449,9 @@ def new_token() -> str:
     return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-a{drawn[17:20]}-{drawn[20:]}"
 
 
+# --- transactions
+
+
 class Deferring:
     """``_intrans``, which fsspec has: whether what is written here and now waits for a transaction's end."""
 
@@ -457,3 +462,87 @@ class Deferring:
 
     def __set__(self, fs: Any, deferring: bool) -> None:
         """Take what fsspec sets, for all threads; it is not what counts."""
+
+
+_begun: ContextVar[tuple[JointTransaction, ...]] = ContextVar("_begun", default=())
+
+
+class JointTransaction(Transaction):
+    """One transaction of the guarded and the wrapped filesystem, which ends whatever its files do.
+
+    It is of the thread, or the task, that has begun it, and of what those begin: fsspec keeps filesystems for
+    all of a process, and nobody else knows that what they write is deferred.
+
+    fsspec 2025 leaves a transaction open where a commit fails, and a name that is taken is such a
+    failure: every later write would be deferred, and never be committed.
+    """
+
+    fs: Any
+    files: deque[Any]
+    deferring: Any = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether who asks has begun it."""
+        return self in _begun.get()
+
+    def start(self) -> None:
+        """Defer what either filesystem opens here from now on, and nothing that others open.
+
+        ``ValueError``: another is under way, and what that has deferred would be forgotten.
+        """
+        if (fs := self.fs) is None:
+            raise ValueError("this transaction has ended: begin another, by `with fs.transaction`")
+        mount = fs.mount
+        with mount.beginning:
+            if mount.transaction is not None or self.fs is None:
+                fs._transaction = mount.transaction
+                msg = (
+                    "a transaction of this filesystem is under way: before the next one call "
+                    "end_transaction(), which commits it, or transaction.complete(commit=False)"
+                )
+                raise ValueError(msg)
+            super().start()
+            shared = mount.fs
+            self.deferring = object.__new__(type(shared))
+            self.deferring.__dict__.update(shared.__dict__, _intrans=True, _transaction=self)
+            _begun.set((*_begun.get(), self))
+            mount.transaction = self
+
+    def complete(self, commit: bool = True) -> None:
+        """Commit all files in order, or discard them; after one that fails, discard the rest."""
+        try:
+            while self.files:
+                file: Any = self.files[0]
+                file.commit() if commit else _discard(file)
+                self.files.popleft()
+        finally:
+            try:
+                for file in self.files:
+                    with contextlib.suppress(Exception):
+                        _discard(file)
+            finally:  # a second interrupt, too, leaves nobody deferring
+                self._end()
+
+    def _end(self) -> None:
+        self.files.clear()
+        fs = self.fs
+        with fs.mount.beginning:
+            if fs.mount.transaction in (self, None):  # of one that has not begun, another may be under way
+                fs._transaction = fs.mount.transaction = None
+            self.fs = None
+        if self.deferring is not None:  # somebody may have kept it, as `fs.fs`
+            self.deferring._intrans, self.deferring._transaction = False, None
+            self.deferring = None
+        _begun.set(tuple(each for each in _begun.get() if each is not self))
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: who has begun it ends it, with its files; what is written here is not of it."""
+        self.files, self.deferring = deque(), None
+        self.fs._transaction = self.fs.mount.transaction = None
+
+
+def _discard(file: Any) -> None:
+    if isinstance(file, GuardedFile):
+        file.outlived()
+    file.discard()
