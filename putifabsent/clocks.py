@@ -37,12 +37,12 @@ from putifabsent.backends.registries import (
     Maybe,
     Refused,
     TryAgain,
+    WholeSeconds,
     at_its_end,
     bad_step,
     require_answer,
 )
 from putifabsent.backends.registry_urls import open_counter, open_lock
-from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.clock import (
     MOST,

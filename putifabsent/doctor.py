@@ -29,9 +29,8 @@ from urllib.parse import quote, urlsplit
 
 from fsspec.asyn import sync
 
-from putifabsent.backends.base import TOKEN_KEY, Listed, Refused
+from putifabsent.backends.base import TOKEN_KEY, Listed, Refused, http_date
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, recall
-from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
 from putifabsent.shim.arbiter_choice import needs_probe

@@ -38,6 +38,7 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
     caused,
+    http_date,
     unsupported,
 )
 from putifabsent.backends.concurrency import stop_here
@@ -54,7 +55,6 @@ from putifabsent.backends.object_store import (
     repeated_page,
     unconditional,
 )
-from putifabsent.backends.server_time import http_date
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from datetime import timezone
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from putifabsent.backends.concurrency import stopped_or_undone, twin
@@ -384,6 +386,14 @@ class Store(ABC):
     async def _drop(self, outcome: StageOutcome) -> None:
         if isinstance(outcome, Staged):
             await self.discard_async(outcome)
+
+
+def http_date(text: str | None) -> datetime | None:
+    """Read HTTP's ``Date``: the second that had begun; None for none."""
+    try:
+        return parsedate_to_datetime(text or "").astimezone(timezone.utc)
+    except (TypeError, ValueError):
+        return None
 
 
 def caused(error: E, cause: BaseException | None) -> E:

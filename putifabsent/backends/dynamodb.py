@@ -69,11 +69,11 @@ from putifabsent.backends.registries import (
     NotAsExpected,
     Refused,
     TryAgain,
+    WholeSeconds,
     at_its_end,
     bad_identity,
     bad_step,
 )
-from putifabsent.backends.server_time import WholeSeconds
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ from putifabsent.backends.base import (
     Staged,
     Store,
     TryAgain,
+    http_date,
 )
 from putifabsent.backends.concurrency import stop_here
 from putifabsent.backends.gcs_client import (
@@ -62,7 +63,6 @@ from putifabsent.backends.object_store import (
     repeated_page,
     unconditional,
 )
-from putifabsent.backends.server_time import http_date
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

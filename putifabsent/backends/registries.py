@@ -11,16 +11,20 @@ ones too.
 from __future__ import annotations
 
 import errno
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import Absent as Absent
 from putifabsent.backends.base import Maybe as Maybe
 from putifabsent.backends.base import Refused as Refused
 from putifabsent.backends.base import TryAgain as TryAgain
-from putifabsent.backends.base import caused
+from putifabsent.backends.base import caused, http_date
 from putifabsent.backends.concurrency import twin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGEST = 2**53 - 1  # the largest number of a counter: the largest that every registry can calculate with
 
@@ -361,3 +365,39 @@ def require_answer(outcome: object, who: str, where: str) -> None:
     if isinstance(outcome, (TryAgain, Maybe)):
         why = f"{who} did not answer, or not now: {outcome.cause}"
         raise ConnectionError(errno.EIO, why, where) from outcome.cause
+
+
+# --- the time that a counter tells
+
+_SECOND = 1000
+
+
+class WholeSeconds:
+    """The time in milliseconds of a server that says it in whole seconds, as HTTP's ``Date`` does.
+
+    It says which second it is, so that has begun: a bound from below. From there on a steady clock goes on,
+    and each answer can only show that it is later. After some answers, of which one came soon after a second
+    began, little is missing. For any number of threads.
+    """
+
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
+        # From the steady clock to the server's, in milliseconds. Of two threads one may lose what it learnt.
+        self._distance: int | None = None
+
+    def at_date(self, date: str | None) -> int | None:
+        """Return the time of an answer that has just come, or a little before, by its ``Date``.
+
+        Milliseconds since 1970, within the second that it says; None: it says none.
+        """
+        second = http_date(date)
+        return None if second is None else self.seen(int(second.timestamp()) * _SECOND)
+
+    def seen(self, second: int) -> int:
+        """Return the time in a second that has just been seen, by its first millisecond."""
+        steady = int(self._steady() * _SECOND)
+        known = second if self._distance is None else steady + self._distance
+        # Who answers may be another server, whose clock is not quite the same.
+        now = min(max(known, second), second + _SECOND - 1)
+        self._distance = now - steady
+        return now

@@ -31,6 +31,7 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     caused,
+    http_date,
     unsupported,
 )
 from putifabsent.backends.concurrency import or_undone
@@ -43,7 +44,6 @@ from putifabsent.backends.object_store import (
     schedule,
     unimplemented,
 )
-from putifabsent.backends.server_time import http_date
 from putifabsent.backends.streaming_upload import Growing
 from putifabsent.errors import ConfigError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from putifabsent.backends.server_time import WholeSeconds
+from putifabsent.backends.registries import WholeSeconds
 
 START = 1_800_000_000_000
 
