@@ -100,6 +100,7 @@ def walk(steps: Generator[Step, Any, T], perform: Callable[[Step], object]) -> T
             return value
         except BaseException as error:
             if getgeneratorstate(steps) == GEN_CLOSED:  # it has ended by it
+                del resume  # or its error holds this frame, and that the error, and all that was under way
                 raise
             resume = partial(steps.throw, error)
 
@@ -116,6 +117,7 @@ async def walk_async(steps: Generator[Step, Any, T], perform: Callable[[Step], A
             return value
         except BaseException as error:
             if getgeneratorstate(steps) == GEN_CLOSED:
+                del resume
                 raise
             resume = partial(steps.throw, error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -308,6 +309,27 @@ def test_it_asks_and_answers_as_s3fs_does(
             outcome = (type(error).__name__, str(error).replace(str(tmp_path / protocol), ""))
         saw[protocol] = seen(stub, outcome)
     assert saw["pias3"] == saw["s3"]
+
+
+@pytest.mark.parametrize("act", ["open of a mode that s3fs has not", "open rb of nothing", "cat of nothing"])
+@pytest.mark.parametrize("protocol", ["s3", "pias3"])
+def test_what_has_failed_is_gone_and_forgets_no_listing_later(
+    stub: FaultStub, start: Callable[[], None], protocol: str, act: str, tmp_path: Path
+) -> None:
+    """A file of s3fs that could not be opened does so when it is collected: whenever, in whichever thread."""
+    fs = fsspec.filesystem(protocol, **stub.storage_options("s3"))
+    fs.invalidate_cache()
+    start()
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises((FileNotFoundError, NotImplementedError)):
+            ACTS[act](fs, tmp_path)
+        fs.ls("bucket/d")
+    finally:
+        gc.enable()
+    gc.collect()
+    assert "bucket/d" in fs.dircache
 
 
 async def test_it_does_so_asynchronously(stub: FaultStub, start: Callable[[], None], tmp_path: Path) -> None:

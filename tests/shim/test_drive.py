@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
+import weakref
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from putifabsent.backends.body import Body
     from putifabsent.shim.requests import Protocol
 
 DEADLINE = 30.0
@@ -398,3 +402,37 @@ def test_who_is_interrupted_between_two_steps_hears_the_token() -> None:
             sys.settrace(before)
             store.delete(PATH)
     assert any(told)
+
+
+class Watched(InMemory):
+    """Bytes of which it is seen when they are gone."""
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_who_hears_an_error_keeps_nothing_of_what_has_failed(asynchronous: bool) -> None:
+    """A collection may come long after that, for it is by their number that objects call for one."""
+
+    def creating(body: Body) -> Protocol[Any]:
+        yield Create(PATH, body, MINE)
+
+    def fails(*_: Any) -> None:
+        raise ValueError
+
+    async def fails_async(*_: Any) -> None:
+        raise ValueError
+
+    async def failed() -> weakref.ref[Body]:
+        body, store = Watched(b"{}"), SimpleNamespace(create=fails, create_async=fails_async)
+        with suppress(ValueError):
+            if asynchronous:
+                await drive.run_async(creating(body), store, DEADLINE)  # type: ignore[arg-type]
+            else:
+                run_sync(creating(body), store)
+        return weakref.ref(body)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(failed())() is None
+    finally:
+        gc.enable()
