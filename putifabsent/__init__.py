@@ -20,11 +20,12 @@ from putifabsent.errors import (
     PutIfAbsentError,
     UnsafeStore,
 )
-from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from putifabsent.clocks import clock
     from putifabsent.fsspec_plugin.protocols import guard_protocol, unguard_protocol
+
+__version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",

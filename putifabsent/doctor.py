@@ -29,13 +29,13 @@ from urllib.parse import quote, urlsplit
 
 from fsspec.asyn import sync
 
+from putifabsent import __version__
 from putifabsent.backends.base import TOKEN_KEY, Listed, Refused, http_date
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, recall
 from putifabsent.errors import ConfigError, sentence_of
 from putifabsent.fsspec_plugin.protocols import guarded
 from putifabsent.shim.arbiter_choice import needs_probe
 from putifabsent.spark.settings import ADDRESS, HADOOP, SECRET, SESSION, jar
-from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from email.message import Message

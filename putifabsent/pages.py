@@ -12,7 +12,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.version import __version__
+from putifabsent import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from putifabsent import __version__
 from putifabsent.backends.base import Verdict
-from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,6 +17,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from putifabsent import __version__
 from putifabsent.backends.base import Verdict
 from putifabsent.backends.probe import CREATES, ROUNDS
 from putifabsent.backends.probe import probe as race
@@ -28,7 +29,6 @@ from putifabsent.doctor import Check, examine
 from putifabsent.doctor import Verdict as Health
 from putifabsent.errors import ConfigError
 from putifabsent.shim.policy import ENFORCED, Policy, bucket_policy
-from putifabsent.version import __version__
 
 _OF_ANY_POLICY = (
     "Names that the mount alone guards (guard=[...]), and deletions, are not covered.",

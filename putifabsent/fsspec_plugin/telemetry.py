@@ -18,6 +18,7 @@ from functools import cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from putifabsent import __version__
 from putifabsent.errors import NameTaken, unknown_of
 from putifabsent.shim import ballot_state, state_keys
 from putifabsent.shim.requests import (
@@ -33,7 +34,6 @@ from putifabsent.shim.requests import (
     WriteClaim,
     kind_of,
 )
-from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from putifabsent.shim.arbiter import Arbiter

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from aiohttp import StreamReader, web
 from pydantic import ValidationError
 
+from putifabsent import __version__
 from putifabsent.service.connections import (
     SECONDS,
     Certificate,
@@ -37,7 +38,6 @@ from putifabsent.service.connections import (
 from putifabsent.service.mounts import Caller, Mounts
 from putifabsent.service.wire import CALLS, Call, Doing, Kind, failed, wrong
 from putifabsent.shim.drive import asleep_too
-from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

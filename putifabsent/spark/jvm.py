@@ -11,10 +11,10 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 
+from putifabsent import __version__
 from putifabsent.errors import ConfigError
 from putifabsent.spark.settings import GUARDED, HUDI, WRAPPED
 from putifabsent.spark.stores import store_of, twins_of
-from putifabsent.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -3,9 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-version=$(sed -nE 's/^__version__ = "(.*)"$/\1/p' putifabsent/version.py)
+version=$(sed -nE 's/^__version__ = "(.*)"$/\1/p' putifabsent/__init__.py)
 if [[ -n ${TAG:-} && $TAG != "v$version" ]]; then
-    echo "the tag is $TAG, and putifabsent/version.py says $version: one of them is wrong" >&2
+    echo "the tag is $TAG, and putifabsent/__init__.py says $version: one of them is wrong" >&2
     exit 1
 fi
 if [[ -n ${TAG:-} ]] && ! grep -q "^## \[$version\] - " CHANGELOG.md; then
