@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.arbiter_servers import ARBITERS, BUCKET
 from bench.delta_log_store import DeltaLogStore
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.stores import arbiter_of, registry_of
 from putifabsent.shim.ballot_state import Accept, Prepare, folder_of, voter_of, written

@@ -18,8 +18,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from putifabsent.backends.base import Absent, Creation, Found, Got, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Found, Got, InMemory, Written
 
 if TYPE_CHECKING:
     from typing import Any

@@ -66,8 +66,7 @@ if TYPE_CHECKING:
     from azure.storage.blob import BlobClient, ContainerClient
 
     from putifabsent.backends import base
-    from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation
 
 _FILE = {"is_directory": "false"}  # how adlfs marks a blob that is no folder
 _WITH_BLOCKS = {"encryption_scope", "timeout", "validate_content"}

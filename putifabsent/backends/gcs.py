@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     from gcsfs import GCSFileSystem
 
     from putifabsent.backends import base
-    from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation
     from putifabsent.backends.concurrency import Stop
 
 _ABSENT = {"ifGenerationMatch": "0"}

@@ -24,11 +24,11 @@ from putifabsent.backends.base import (
     Maybe,
     Refused,
     TryAgain,
+    WholeStore,
     Written,
     caused,
     unsupported,
 )
-from putifabsent.backends.body import WholeStore
 from putifabsent.backends.local_files import (
     LOOK,
     LOST,
@@ -53,8 +53,7 @@ from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:
     from putifabsent.backends import base
-    from putifabsent.backends.base import Creation, Entry
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation, Entry
 
 # A folder that has more than this many changes in the time of a scan each is scanned another time.
 _SCANS = 100

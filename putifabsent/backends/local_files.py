@@ -11,8 +11,17 @@ import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import STATE_FOLDER, TOKEN_KEY, WRITER_KEY, Entry, Found, Holder, caused
-from putifabsent.backends.body import Body, read_at
+from putifabsent.backends.base import (
+    STATE_FOLDER,
+    TOKEN_KEY,
+    WRITER_KEY,
+    Body,
+    Entry,
+    Found,
+    Holder,
+    caused,
+    read_at,
+)
 from putifabsent.errors import UnsafeStore
 
 if TYPE_CHECKING:

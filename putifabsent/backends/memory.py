@@ -14,6 +14,7 @@ from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
     Absent,
+    Body,
     Created,
     Deleted,
     Entry,
@@ -23,10 +24,11 @@ from putifabsent.backends.base import (
     Holder,
     Listed,
     Refused,
+    WholeStore,
     Written,
+    read_whole,
     unsupported,
 )
-from putifabsent.backends.body import Body, WholeStore, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

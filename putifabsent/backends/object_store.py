@@ -30,6 +30,7 @@ from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
     Absent,
+    Body,
     Created,
     Deleted,
     Exists,
@@ -40,7 +41,6 @@ from putifabsent.backends.base import (
     Written,
     caused,
 )
-from putifabsent.backends.body import Body
 
 if TYPE_CHECKING:
     from collections.abc import Callable

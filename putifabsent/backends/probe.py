@@ -22,6 +22,7 @@ from putifabsent.backends.base import (
     Created,
     Deleted,
     Exists,
+    InMemory,
     Listed,
     Maybe,
     Refused,
@@ -30,7 +31,6 @@ from putifabsent.backends.base import (
     Verdict,
     Written,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, recall, remember, turn
 from putifabsent.backends.probe_ground import (
     ENOUGH,

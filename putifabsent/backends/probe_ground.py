@@ -21,12 +21,12 @@ from putifabsent.backends.base import (
     Creation,
     Found,
     Got,
+    InMemory,
     Maybe,
     Refused,
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.local_files import make_own_folders
 from putifabsent.errors import ConfigError

@@ -21,6 +21,7 @@ from fsspec.asyn import sync
 from putifabsent.backends.aws_session import status_of
 from putifabsent.backends.base import (
     Absent,
+    Body,
     Created,
     Deleted,
     Described,
@@ -35,8 +36,8 @@ from putifabsent.backends.base import (
     Staged,
     Store,
     TryAgain,
+    read_whole,
 )
-from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
 from putifabsent.backends.object_store import bad_key, deleting, unconditional

@@ -50,8 +50,7 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Mapping
 
-    from putifabsent.backends.base import Creation, StageOutcome
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation, StageOutcome
 
 _CODES: dict[str, Meaning] = {
     "ConditionalRequestConflict": "passes",

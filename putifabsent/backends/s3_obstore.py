@@ -30,6 +30,7 @@ from obstore.store import S3Store as Bucket
 from putifabsent.backends.base import (
     TOKEN_KEY,
     WRITER_KEY,
+    Body,
     Created,
     Exists,
     Found,
@@ -40,8 +41,8 @@ from putifabsent.backends.base import (
     Refused,
     TryAgain,
     caused,
+    read_whole,
 )
-from putifabsent.backends.body import Body, read_whole
 from putifabsent.backends.concurrency import AT_ONCE, Pool, in_thread
 from putifabsent.backends.object_store import LONGEST_KEY, own_metadata, reading, unconditional
 from putifabsent.backends.s3_client import is_s3s_tag, outcome_of

@@ -20,8 +20,7 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from concurrent.futures import thread  # noqa: F401 - its farewell must come after the one registered below
 from typing import IO, TYPE_CHECKING
 
-from putifabsent.backends.base import Staged
-from putifabsent.backends.body import Body, read_at, write_all
+from putifabsent.backends.base import Body, Staged, read_at, write_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -229,7 +228,7 @@ class StagesAhead(ABC):
     def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
         """Begin to stage what is written at the end of ``file``.
 
-        The body of the finished file takes it along (:class:`~putifabsent.backends.body.FileBody`), and
+        The body of the finished file takes it along (:class:`~putifabsent.backends.base.FileBody`), and
         :meth:`Store.stage` makes use of it. Returns None where nobody could run it meanwhile.
         """
 

@@ -23,7 +23,7 @@ from fsspec.compression import compr
 from fsspec.core import get_compression
 from fsspec.spec import AbstractFileSystem
 
-from putifabsent.backends.body import Body, InMemory, write_all
+from putifabsent.backends.base import Body, InMemory, write_all
 from putifabsent.backends.streaming_upload import Ahead, FileBody
 from putifabsent.fsspec_plugin.queries import read_by
 

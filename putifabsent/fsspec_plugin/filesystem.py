@@ -32,7 +32,7 @@ from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import isfilelike
 
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError, Holder
 from putifabsent.fsspec_plugin import files, many, queries

@@ -36,7 +36,7 @@ from putifabsent.shim.requests import Head, Protocol
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.fsspec_plugin.salts import Salts
     from putifabsent.fsspec_plugin.tower import Tower
     from putifabsent.inspection.inspecting import Commits

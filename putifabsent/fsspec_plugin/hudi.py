@@ -19,8 +19,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from putifabsent.backends.base import Absent, Created, Creation, Found, Got, Holder
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Created, Creation, Found, Got, Holder, InMemory
 from putifabsent.errors import Fenced, InvalidTransition, NameTaken, OutcomeUnknown, unknown_from
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.options import SALTED
@@ -40,7 +39,7 @@ from putifabsent.shim.reading import Located, read, removed
 from putifabsent.shim.requests import Get, Head, Protocol
 
 if TYPE_CHECKING:
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.fsspec_plugin.reads import Details
     from putifabsent.shim.formats.hudi import Step

@@ -16,8 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import Absent, Creation, Found
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Found, InMemory
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns

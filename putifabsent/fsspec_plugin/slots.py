@@ -28,8 +28,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed, PutOutcome, Refused
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Entry, Got, InMemory, Listed, PutOutcome, Refused
 from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps

@@ -22,7 +22,7 @@ from putifabsent.shim.state_keys import parsed, placed, shelf_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock
     from putifabsent.shim.names import Name
 

@@ -23,8 +23,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Got, Listed, TryAgain
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Got, InMemory, Listed, TryAgain
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.shim.reading import read, unanswered
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put

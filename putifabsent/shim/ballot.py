@@ -35,7 +35,7 @@ from putifabsent.shim.state_keys import creation_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.shim.names import Name
 
 _ENDS = 2

@@ -42,7 +42,7 @@ from putifabsent.shim.state_keys import Salted, folder_of, identity_of, marked, 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.backends.registries import ClaimOutcome, ForgetOutcome
     from putifabsent.shim.arbiter import Claiming
     from putifabsent.shim.names import Name

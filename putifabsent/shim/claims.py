@@ -32,7 +32,7 @@ from putifabsent.shim.requests import Delete, Head, Protocol
 from putifabsent.shim.state_keys import marked
 
 if TYPE_CHECKING:
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.shim.arbiter import Claiming
     from putifabsent.shim.names import Name
 

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from putifabsent.backends.base import (
     Absent,
+    Body,
     Created,
     Exists,
     Found,
     Gone,
     Got,
+    InMemory,
     Maybe,
     Refused,
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import Body, InMemory
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.expiry import Made, check_win
 from putifabsent.shim.reading import look, read, unanswered

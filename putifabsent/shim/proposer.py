@@ -6,8 +6,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from putifabsent.backends.base import Absent, Exists, Found, Maybe, Refused, Written
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.base import Absent, Body, Exists, Found, InMemory, Maybe, Refused, Written
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.ballot_state import (
     Accept,

@@ -13,8 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation, Staged, Store
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation, Staged, Store
     from putifabsent.backends.registries import Claim, Claims, Counter, Lock
 
 

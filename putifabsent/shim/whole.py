@@ -29,7 +29,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from putifabsent.backends.body import Body
+from putifabsent.backends.base import Body
 from putifabsent.errors import Damaging
 from putifabsent.shim.formats import delta, hudi, iceberg, paimon, spark
 from putifabsent.shim.names import Name, Role

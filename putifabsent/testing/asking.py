@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import pytest
 from fsspec.asyn import get_loop, sync
 
-from putifabsent.backends.base import Created, Creation, Found, Got, Holder, Staged, Store, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, Creation, Found, Got, Holder, InMemory, Staged, Store, Written
 from putifabsent.backends.registries import Claim, ClaimEntry, ClaimPage, Claims, Lock, TryAgain
 from putifabsent.shim.requests import Create, Head, Request, Stage, perform, perform_async
 from putifabsent.testing.races import creation_of

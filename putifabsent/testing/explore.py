@@ -33,7 +33,7 @@ from itertools import count
 from types import FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.shim.requests import Both, Pause
 
 if TYPE_CHECKING:

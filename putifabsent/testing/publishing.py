@@ -14,13 +14,13 @@ from putifabsent.backends.base import (
     Deleted,
     Exists,
     Holder,
+    InMemory,
     Listed,
     Maybe,
     Refused,
     TryAgain,
     Written,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put
 from putifabsent.testing.asking import Around, Ask, created, held, together
 from putifabsent.testing.races import creation_of

@@ -27,12 +27,12 @@ from putifabsent.backends.base import (
     Created,
     Creation,
     Exists,
+    InMemory,
     Refused,
     Staged,
     Store,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Complete, Create, Discard, Request, Stage, perform
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from putifabsent.backends.base import (
     Found,
     Gone,
     Got,
+    InMemory,
     Listed,
     Maybe,
     Refused,
@@ -31,7 +32,6 @@ from putifabsent.backends.base import (
     Store,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.create import create, resolve
 from putifabsent.shim.drive import run

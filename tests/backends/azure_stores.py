@@ -9,7 +9,7 @@ from typing import Any
 from adlfs import AzureBlobFileSystem
 
 from putifabsent.backends.azure import AzureStore
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.testing.races import creation_of
 from tests.backends.scripted import Reply
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gcsfs.core import GCSFileSystem
 
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.testing.races import creation_of
 from tests.backends.scripted import Reply

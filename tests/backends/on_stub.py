@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import Created, Exists, Listed, Maybe, Refused, TryAgain
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.base import Body, Created, Exists, InMemory, Listed, Maybe, Refused, TryAgain
 from putifabsent.testing import Around
 from putifabsent.testing.races import creation_of
 from tests.backends import answers

@@ -20,13 +20,13 @@ from putifabsent.backends.memory import MemoryStore
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import (
+        Body,
         CompleteOutcome,
         CreateOutcome,
         Creation,
         HeadOutcome,
         StageOutcome,
     )
-    from putifabsent.backends.body import Body
 
 FOLDER = "/t/probed"
 

@@ -19,11 +19,11 @@ from putifabsent.backends.base import (
     Deleted,
     Exists,
     Found,
+    InMemory,
     Maybe,
     Refused,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Put, Walk
 from putifabsent.testing import Ask, LostAnswerTests, PublishTests, StoreTests, race
 from putifabsent.testing.asking import ThroughTheStore

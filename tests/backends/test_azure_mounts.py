@@ -18,10 +18,10 @@ from azure.storage.blob import ContentSettings
 
 from putifabsent.backends.base import (
     Created,
+    InMemory,
     Refused,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.errors import ConfigError
 from putifabsent.testing.asking import forked
 from putifabsent.testing.races import creation_of

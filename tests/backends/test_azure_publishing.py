@@ -13,8 +13,7 @@ from azure.core.credentials import AzureSasCredential
 
 from putifabsent.backends import azure
 from putifabsent.backends.azure import AzureStore
-from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, InMemory, Maybe, Refused, TryAgain, Written
 from putifabsent.testing import PublishTests, StoreTests
 from putifabsent.testing.races import creation_of
 from tests.backends.answers import each_answer

@@ -17,12 +17,12 @@ from putifabsent.backends.base import (
     Exists,
     Found,
     Gone,
+    InMemory,
     Maybe,
     Refused,
     Staged,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.testing.races import creation_of
 from tests.backends.azure_stores import (
     BLOCK,

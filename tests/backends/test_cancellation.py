@@ -13,8 +13,7 @@ import pytest
 
 from putifabsent.backends import azure, concurrency, gcs
 from putifabsent.backends.azure import AzureStore
-from putifabsent.backends.base import Absent, Staged
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, InMemory, Staged
 from putifabsent.backends.concurrency import AT_ONCE, Stop, in_thread, or_undone
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.local import LocalStore

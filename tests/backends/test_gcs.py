@@ -21,11 +21,11 @@ from putifabsent.backends.base import (
     Deleted,
     Exists,
     Found,
+    InMemory,
     Maybe,
     Refused,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.backends.gcs_client import outcome_of
 from putifabsent.backends.requests_session import session

@@ -16,10 +16,10 @@ from gcsfs.core import GCSFileSystem
 from putifabsent.backends import gcs
 from putifabsent.backends.base import (
     Created,
+    InMemory,
     Refused,
     TryAgain,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.errors import ConfigError
 from putifabsent.testing.races import creation_of

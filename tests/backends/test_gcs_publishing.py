@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from putifabsent.backends import gcs
-from putifabsent.backends.base import Absent, Maybe, Refused, TryAgain, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, InMemory, Maybe, Refused, TryAgain, Written
 from putifabsent.backends.gcs import GCSStore
 from putifabsent.testing import PublishTests, StoreTests
 from putifabsent.testing.races import creation_of

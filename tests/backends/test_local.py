@@ -19,13 +19,13 @@ from putifabsent.backends.base import (
     Exists,
     Found,
     Got,
+    InMemory,
     Maybe,
     Refused,
     Staged,
     TryAgain,
     Written,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing import Around, PublishTests, SharedStoreTests
 from putifabsent.testing.races import creation_of
@@ -56,8 +56,8 @@ class TestLocalStore(PublishTests, SharedStoreTests):
     steps_in: ClassVar[tuple[str, ...]] = (
         "putifabsent.backends.local",
         "putifabsent.backends.local_files",
-        "putifabsent.backends.body:stage",
-        "putifabsent.backends.body:complete",
+        "putifabsent.backends.base:stage",
+        "putifabsent.backends.base:complete",
     )
 
     @pytest.fixture

@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.backends import local_files
-from putifabsent.backends.base import Absent, Created, Deleted, Exists, Found, Maybe, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Deleted,
+    Exists,
+    Found,
+    InMemory,
+    Maybe,
+    Refused,
+    Written,
+)
 from putifabsent.backends.local import LocalStore
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.shim.requests import Publish, Put, perform

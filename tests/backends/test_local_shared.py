@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.backends import local_files
-from putifabsent.backends.base import Created, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, InMemory, Refused, Written
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing.races import creation_of
 from tests.fsspec_plugin.children import in_a_child

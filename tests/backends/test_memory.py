@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent.backends import memory
-from putifabsent.backends.base import Created, Deleted, Refused
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, Deleted, InMemory, Refused
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import PublishTests, StoreTests
 from putifabsent.testing.asking import forked

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from putifabsent.backends.base import (
+        Body,
         CreateOutcome,
         Creation,
         GetOutcome,
         HeadOutcome,
         Store,
     )
-    from putifabsent.backends.body import Body
 
 from tests.backends.probed_stores import (
     FOLDER,

@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import fsspec
 import pytest
 
-from putifabsent.backends.base import Absent, Created, Exists, Listed, Maybe, Refused, TryAgain, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import (
+    Absent,
+    Created,
+    Exists,
+    InMemory,
+    Listed,
+    Maybe,
+    Refused,
+    TryAgain,
+    Written,
+)
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.local_files import opened_alone
 from putifabsent.backends.memory import MemoryStore
@@ -26,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation
 
 FOLDER = "/t/probed"
 

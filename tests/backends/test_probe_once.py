@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from putifabsent.backends.base import (
+        Body,
         CreateOutcome,
         Creation,
         HeadOutcome,
         Store,
     )
-    from putifabsent.backends.body import Body
 
 from tests.backends.probed_stores import (
     FOLDER,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from putifabsent.backends.base import TOKEN_KEY, Absent, Created, Exists, Listed, Refused, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import TOKEN_KEY, Absent, Created, Exists, InMemory, Listed, Refused, Written
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.testing import Ask, LostAnswerTests, PublishTests
 from putifabsent.testing.stores import WRITES
@@ -17,8 +16,7 @@ from tests.backends.memory_stores import Dictionary, OwnMemory, call
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation
 
 
 class Liar(MemoryStore):

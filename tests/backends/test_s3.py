@@ -11,8 +11,7 @@ from botocore.exceptions import ClientError
 from botocore.utils import parse_timestamp
 
 from putifabsent.backends import s3_client
-from putifabsent.backends.base import Created, Deleted, Listed, Maybe, Refused, TryAgain
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, Deleted, InMemory, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.s3 import S3Store
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put, Stage
 from putifabsent.testing import (

@@ -19,8 +19,7 @@ import fsspec
 import pytest
 from aiobotocore.session import AioSession
 
-from putifabsent.backends.base import Created, Creation, Got, Listed, Maybe, Refused, TryAgain
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, Creation, Got, InMemory, Listed, Maybe, Refused, TryAgain
 from putifabsent.backends.concurrency import AT_ONCE
 from putifabsent.backends.s3 import S3Store
 from putifabsent.backends.s3_obstore import FastBucket, place_of
@@ -464,7 +463,7 @@ child = os.fork()
 if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 signal.alarm({MEANWHILE})  # obstore hangs where no signal of Python's is heard
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.testing.races import creation_of
 from tests.backends import s3_stores
 

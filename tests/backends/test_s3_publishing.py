@@ -15,13 +15,13 @@ from putifabsent.backends.base import (
     Exists,
     Found,
     Got,
+    InMemory,
     Maybe,
     Refused,
     Staged,
     TryAgain,
     Written,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.s3 import S3Store
 from putifabsent.errors import ConfigError
 from putifabsent.shim.requests import Create, Delete, Get, Head, List, Publish, Put
@@ -33,8 +33,7 @@ from tests.backends.scripted import Reply, Scripted
 from tests.stub import Fault, FaultStub, Op
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation
     from tests.backends.s3_stores import Lane
 
 NAME = "bucket/t/name"

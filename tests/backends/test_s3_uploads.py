@@ -13,8 +13,7 @@ from s3fs import S3FileSystem
 from s3fs.utils import ParamKwargsHelper
 
 from putifabsent.backends import aws_session, s3_client
-from putifabsent.backends.base import Absent, Created, Found, Maybe, Refused, Staged, TryAgain
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.base import Absent, Body, Created, Found, InMemory, Maybe, Refused, Staged, TryAgain
 from putifabsent.backends.s3 import S3Store
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError

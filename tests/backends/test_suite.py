@@ -18,11 +18,11 @@ from putifabsent.backends.base import (
     Exists,
     Found,
     Got,
+    InMemory,
     Listed,
     Refused,
     Staged,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.shim.requests import perform
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from putifabsent.backends.base import Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation
 
 
 class Liar(MemoryStore):

@@ -14,8 +14,7 @@ import putifabsent.backends.dynamodb
 import putifabsent.backends.redis
 import putifabsent.backends.s3
 import putifabsent.backends.s3_obstore  # noqa: F401
-from putifabsent.backends.base import Absent, Creation, Found, Got
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Found, Got, InMemory
 from putifabsent.backends.redis import RestingLock
 from putifabsent.backends.registry_urls import open_claims, open_lock
 from putifabsent.fsspec_plugin.stores import store_of

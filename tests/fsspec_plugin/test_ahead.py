@@ -16,8 +16,7 @@ import pytest
 
 from putifabsent import NameTaken
 from putifabsent.backends import s3, s3_client
-from putifabsent.backends.base import Written
-from putifabsent.backends.body import write_all
+from putifabsent.backends.base import Written, write_all
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.fsspec_plugin import files
 from putifabsent.testing.races import creation_of

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from putifabsent import ConfigError, NameTaken, OutcomeUnknown
-from putifabsent.backends import body, streaming_upload
+from putifabsent.backends import base, streaming_upload
 from putifabsent.fsspec_plugin.files import IN_MEMORY
 from putifabsent.fsspec_plugin.many import together
 from tests.fsspec_plugin.grounds import EVERYWHERE, ground_of
@@ -471,7 +471,7 @@ async def test_a_thread_that_goes_on_after_a_cancellation_sends_the_file_that_it
     (tmp_path / "mine").write_bytes(BODY)
     (tmp_path / "other").write_bytes(b"else")
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-    read, create = body.read_at, fs.backend.create
+    read, create = base.read_at, fs.backend.create
 
     def slow(*args: Any) -> bytes:
         begun.set()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.backends.registries import Claim
 from putifabsent.fsspec_plugin.telemetry import Counts
 from putifabsent.shim.ballot_state import Accept, End, Prepare, written

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.fsspec_plugin import ledgers
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken

@@ -13,8 +13,7 @@ import fsspec
 import pytest
 
 from putifabsent import Fenced
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.fsspec_plugin import ledgers, turns
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.ledger.book import record_at
@@ -29,8 +28,7 @@ from tests.stub import Fault, FaultStub, Op
 from tests.vouching import vouch
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import PutOutcome
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, PutOutcome
     from tests.fsspec_plugin.grounds import Ground
 
 SHORT = 0.05

@@ -7,8 +7,7 @@ import tempfile
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.backends.registries import Claim
 from putifabsent.backends.streaming_upload import FileBody
 from tests.stub import Op

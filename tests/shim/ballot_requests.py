@@ -8,10 +8,10 @@ from putifabsent.backends.base import (
     Absent,
     Deleted,
     Entry,
+    InMemory,
     Listed,
     Written,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.shim.ballot import create
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.requests import Delete, Head, List, Publish, Put

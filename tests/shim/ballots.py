@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import shim
-from putifabsent.backends.base import Absent, Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, InMemory
 from putifabsent.shim import ballot
 from putifabsent.shim.ballot_state import folder_of, marked
 from putifabsent.shim.names import ordinary

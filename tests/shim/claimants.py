@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from putifabsent import shim as shim_package
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.errors import PutIfAbsentError
 from putifabsent.shim import claims as real
 from putifabsent.shim.arbiter import Claiming

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from putifabsent import shim
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.backends.registries import Claim, Claimed
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim import arbiter

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation, Maybe
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory, Maybe
 from putifabsent.shim.formats.hudi_ledger import Asker, rule_for
 from putifabsent.shim.ledger import calls, completion, turns
 from putifabsent.shim.ledger.appending import append

@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent import shim
-from putifabsent.backends.base import Created, Creation, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, Creation, InMemory, Written
 from putifabsent.shim.ledger import facts
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.reading import removed

@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from putifabsent import shim
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.shim import ballot
 from putifabsent.testing.explore import Faults, explore
 from tests.mutation import Change

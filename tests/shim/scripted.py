@@ -7,8 +7,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation, Entry, Found, Holder, Listed, Staged
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.base import Body, Creation, Entry, Found, Holder, InMemory, Listed, Staged
 from putifabsent.shim import create as create_module
 from putifabsent.shim import expiry as expiry_module
 from putifabsent.shim.names import Series, ordinary

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Absent, Created, Deleted, Entry, Holder, Listed, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Created, Deleted, Entry, Holder, InMemory, Listed, Written
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.ballot import create, resolve
 from putifabsent.shim.names import ordinary

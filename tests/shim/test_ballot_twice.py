@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.shim import ballot
 from putifabsent.testing.explore import Actor, Faults, explore
 from tests.shim.ballots import GROUNDS, NAME

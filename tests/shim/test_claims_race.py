@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from putifabsent.backends.base import Absent, Creation, Found, Got, Listed
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Found, Got, InMemory, Listed
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import NameTaken

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from putifabsent.backends.base import Absent, Created, Exists, Found, Maybe, Staged, TryAgain
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Created, Exists, Found, InMemory, Maybe, Staged, TryAgain
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import drive

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.base import Creation, Deleted
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, Deleted, InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.names import ordinary
 from putifabsent.shim.reading import read

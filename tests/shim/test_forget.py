@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent import shim
-from putifabsent.backends.base import Created, Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, Creation, InMemory
 from putifabsent.shim import ballot, claims
 from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.names import ordinary

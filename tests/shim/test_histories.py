@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.shim.names import ordinary
 from tests.shim.scripted import REAL, Shim, numbered
 from tests.shim.world import MISHAPS, Thing, World, Writer

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from putifabsent.backends.base import Absent, Deleted, Exists, Found, Maybe, Written
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Deleted, Exists, Found, InMemory, Maybe, Written
 from putifabsent.shim.requests import Delete, Head, Publish, Put
 from putifabsent.testing.imagined import ImaginedStore, Thing
 from putifabsent.testing.races import creation_of

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.base import Created, Maybe, Refused, TryAgain
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Created, InMemory, Maybe, Refused, TryAgain
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, PutIfAbsentError
 from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.appending import append

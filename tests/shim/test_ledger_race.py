@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from putifabsent.backends.base import Absent, Creation, Got
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Got, InMemory
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.errors import Fenced

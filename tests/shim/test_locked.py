@@ -12,13 +12,13 @@ from putifabsent.backends.base import (
     Created,
     Deleted,
     Holder,
+    InMemory,
     Listed,
     Maybe,
     Refused,
     TryAgain,
     Written,
 )
-from putifabsent.backends.body import InMemory
 from putifabsent.backends.registries import Acquired, Free, Held, Released
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import ballot

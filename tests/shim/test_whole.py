@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from putifabsent import shim as shim_package
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.base import Body, InMemory
 from putifabsent.errors import Damaging
 from putifabsent.shim import whole
 from putifabsent.shim.formats.hudi_salt import kept_as

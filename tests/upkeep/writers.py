@@ -15,8 +15,7 @@ import putifabsent.backends.dynamodb
 import putifabsent.backends.local
 import putifabsent.backends.redis
 import putifabsent.fsspec_plugin  # noqa: F401
-from putifabsent.backends.base import Creation
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Creation, InMemory
 from putifabsent.errors import NameTaken
 from putifabsent.testing.deaths import doomed
 from tests.stepped import Course, stepped

@@ -35,7 +35,7 @@ from putifabsent.shim.requests import Protocol, Put
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LENGTH = 32

@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import InMemory
 from putifabsent.errors import (
     Fenced,
     NameTaken,

@@ -30,8 +30,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from putifabsent.backends.base import STATE_FOLDER, Absent, Holder, Refused
-from putifabsent.backends.body import Body, InMemory
+from putifabsent.backends.base import STATE_FOLDER, Absent, Body, Holder, InMemory, Refused
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import NAMES, State, TurnName

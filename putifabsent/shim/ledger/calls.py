@@ -26,8 +26,7 @@ from putifabsent.shim.ledger.facts import Completion, State, TurnName
 from putifabsent.shim.ledger.records import Free, Open, Record, Take
 
 if TYPE_CHECKING:
-    from putifabsent.backends.base import Created, Creation
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Created, Creation
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.requests import Protocol
 

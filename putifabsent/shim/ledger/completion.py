@@ -24,8 +24,7 @@ from putifabsent.shim.requests import Both, Head, List, Pause, Protocol, Publish
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import Creation, HeadOutcome, Listed, PublishOutcome, PutOutcome
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body, Creation, HeadOutcome, Listed, PublishOutcome, PutOutcome
     from putifabsent.shim.ledger.book import Ledger
     from putifabsent.shim.ledger.facts import Completion, State, TurnName
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 
-from putifabsent.backends.base import Absent, Creation, Got, PutOutcome, Refused
-from putifabsent.backends.body import InMemory
+from putifabsent.backends.base import Absent, Creation, Got, InMemory, PutOutcome, Refused
 from putifabsent.errors import Fenced, OutcomeUnknown
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.book import Ledger, Watched
