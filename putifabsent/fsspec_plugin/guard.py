@@ -31,8 +31,7 @@ from putifabsent.fsspec_plugin.removals import Removals
 from putifabsent.fsspec_plugin.slots import Losers, Slots
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps
 from putifabsent.shim import create as native
-from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import Head, Protocol
+from putifabsent.shim.requests import Head, Located, Protocol, read
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from putifabsent.shim.ledger import calls, completion
 from putifabsent.shim.ledger.appending import append
 from putifabsent.shim.ledger.records import Free
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Get, Head, Protocol
+from putifabsent.shim.requests import Get, Head, Located, Protocol, read, removed
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Body

@@ -27,7 +27,7 @@ from putifabsent.shim.ledger import turns
 from putifabsent.shim.ledger.book import Lane, Ledger, Native, prune
 from putifabsent.shim.ledger.facts import EVERY, TurnName
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import removed
+from putifabsent.shim.requests import removed
 
 if TYPE_CHECKING:
     from putifabsent.shim.arbiter import Arbiter

@@ -38,8 +38,7 @@ from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import List
+from putifabsent.shim.requests import List, read
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard
     from putifabsent.shim.arbiter import Arbiter, Sighting
     from putifabsent.shim.names import Name
-    from putifabsent.shim.reading import Located
+    from putifabsent.shim.requests import Located
 
 Details: TypeAlias = dict[str, dict[str, Any]]
 _REQUESTS = {"cat_file": "get", "exists": "head", "info": "describe", "isfile": "head"}

@@ -27,8 +27,7 @@ from putifabsent.shim.formats.hudi_ledger import NEWEST, step_in
 from putifabsent.shim.ledger import completion, turns
 from putifabsent.shim.ledger.facts import TurnName
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head, Protocol
+from putifabsent.shim.requests import Head, Protocol, read
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from putifabsent.shim.arbiter_choice import state_of_record
 from putifabsent.shim.expiry import goes_for_good
 from putifabsent.shim.ledger.book import is_marker, record_at
 from putifabsent.shim.names import Name, Role, states_at
-from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Walk
+from putifabsent.shim.requests import Walk, read, removed
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Listed

@@ -22,7 +22,7 @@ from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.shim.formats import hudi_salt
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.ledger.facts import Completion, Opened
-from putifabsent.shim.reading import Located
+from putifabsent.shim.requests import Located
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.guard import Guard

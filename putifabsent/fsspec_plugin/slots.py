@@ -34,8 +34,7 @@ from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, meet
 from putifabsent.shim.names import Role
-from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, read, removed
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -25,8 +25,7 @@ from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.slots import LIFELESS, Asker, Slots, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, List, Protocol
+from putifabsent.shim.requests import Get, List, Protocol, read
 from putifabsent.timeline.files import content_of
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from putifabsent.shim import ballot, state_keys
 from putifabsent.shim import claims as claimed
 from putifabsent.shim.ballot_state import LONGEST_KEY, Prepare, Scene, folder_of, rank_of, written
 from putifabsent.shim.leftovers import Leftover, in_ballots, in_claims, mend_ballots, mend_claims
-from putifabsent.shim.reading import Located, read
-from putifabsent.shim.requests import List, ListClaims, Protocol, ReadClaim, SweepClaims, Walk
+from putifabsent.shim.requests import List, ListClaims, Located, Protocol, ReadClaim, SweepClaims, Walk, read
 from putifabsent.shim.state_keys import parsed, placed, shelf_for
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from urllib.parse import urlsplit
 
 from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Got, InMemory, Listed, TryAgain
 from putifabsent.errors import ConfigError, UnsafeStore
-from putifabsent.shim.reading import read, unanswered
-from putifabsent.shim.requests import Get, List, Pause, Protocol, Put
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, read, unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -28,8 +28,18 @@ from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbse
 from putifabsent.shim.ballot_state import End, Key, Prepare, Scene, is_void, marked, rank_of, void_of
 from putifabsent.shim.expiry import check_number
 from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
-from putifabsent.shim.reading import Located, look, read, removed
-from putifabsent.shim.requests import Acquire, Delete, Head, Pause, Protocol, Release
+from putifabsent.shim.requests import (
+    Acquire,
+    Delete,
+    Head,
+    Located,
+    Pause,
+    Protocol,
+    Release,
+    look,
+    read,
+    removed,
+)
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:

@@ -24,18 +24,20 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.reading import Located, read, unanswered
 from putifabsent.shim.requests import (
     Both,
     Delete,
     ForgetClaim,
     Head,
     List,
+    Located,
     Pause,
     Publish,
     Put,
     ReadClaim,
     WriteClaim,
+    read,
+    unanswered,
 )
 from putifabsent.shim.state_keys import Salted, folder_of, identity_of, marked, parsed
 

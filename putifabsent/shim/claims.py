@@ -27,8 +27,7 @@ from putifabsent.backends.registries import Claim, Forgotten, NotAsExpected
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.claimant import Claimant, has_ended, holder_of
 from putifabsent.shim.expiry import check_number
-from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Delete, Head, Protocol
+from putifabsent.shim.requests import Delete, Head, Located, Protocol, read, removed
 from putifabsent.shim.state_keys import marked
 
 if TYPE_CHECKING:

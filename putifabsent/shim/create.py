@@ -29,7 +29,6 @@ from putifabsent.backends.base import (
 )
 from putifabsent.errors import NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
 from putifabsent.shim.expiry import Made, check_win
-from putifabsent.shim.reading import look, read, unanswered
 from putifabsent.shim.requests import (
     Complete,
     Create,
@@ -42,6 +41,9 @@ from putifabsent.shim.requests import (
     Stage,
     StageCopy,
     StoreTime,
+    look,
+    read,
+    unanswered,
 )
 from putifabsent.shim.state_keys import creation_of
 from putifabsent.shim.whole import check_whole

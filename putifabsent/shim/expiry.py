@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from putifabsent.backends.base import Absent, Deleted, DeleteOutcome, Found, Listed, Refused
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown
-from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import Delete, List, Pause, Protocol
+from putifabsent.shim.requests import Delete, List, Pause, Protocol, look, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

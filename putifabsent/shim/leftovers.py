@@ -16,8 +16,7 @@ from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void
 from putifabsent.shim.claimant import Claimant, has_ended
 from putifabsent.shim.claims import clean
 from putifabsent.shim.proposer import Voter, is_copy
-from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import List, Protocol, Publish
+from putifabsent.shim.requests import List, Protocol, Publish, look, read
 from putifabsent.shim.state_keys import folder_of as salted_folder_of
 from putifabsent.shim.state_keys import parsed
 

@@ -21,8 +21,7 @@ from putifabsent.shim.ballot_state import (
     voter_of,
     written,
 )
-from putifabsent.shim.reading import look, read, unanswered
-from putifabsent.shim.requests import Delete, List, Pause, Protocol, Publish, Put
+from putifabsent.shim.requests import Delete, List, Pause, Protocol, Publish, Put, look, read, unanswered
 from putifabsent.shim.state_keys import creation_of
 
 if TYPE_CHECKING:

@@ -3,14 +3,23 @@
 A protocol is a generator that yields these and is sent their outcomes. It never performs them itself, so
 one text of it runs synchronously, asynchronously, and under the schedule explorer. Where nothing else is
 said, an outcome is what the method of the store, the registry, the lock or the counter returns.
+
+Reading twice is harmless, so a protocol reads until the store answers: only a refusal and the deadline end
+that (:func:`read`).
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from putifabsent.backends.base import Absent, Found, Maybe, Refused, TryAgain
+from putifabsent.errors import OutcomeUnknown
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Body, Creation, Staged, Store
@@ -266,3 +275,64 @@ def _call(request: Request, store: Store, colour: str) -> Any:
     if method is not None:
         return getattr(store, f"{method}{colour}")(*values)
     return getattr(values[0], f"{_OF_ITS_FIRST[type(request)]}{colour}")(*values[1:])
+
+
+# --- reading until it is answered
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Found):
+    """The name is there, by an arbiter that is not the store itself."""
+
+    path: str  # the object that holds its bytes; the plain name, where that is all there is
+
+
+def unanswered(cause: Exception) -> OSError:
+    """Return what to raise where no answer has come in time: client libraries' own are not all OSErrors."""
+    if isinstance(cause, OSError):
+        return cause
+    error = OSError(errno.EIO, f"no answer in time: {cause}")
+    error.__cause__ = cause
+    return error
+
+
+def read(
+    request: Harmless,
+    failure: Callable[[Exception], Exception] = unanswered,
+    late: Callable[[Exception], Exception] | None = None,
+) -> Protocol[Any]:
+    """Return the outcome of a ``request`` that does no harm twice, neither a refusal nor a lost answer.
+
+    ``failure`` makes the exception to raise, from the store's own, when it refuses or the deadline comes; by
+    default that is the store's own, as an OSError. ``late`` makes another one for the deadline.
+    """
+    for attempt in count(1):
+        answer = yield request
+        if not isinstance(answer, (Refused, TryAgain, Maybe)):
+            return answer
+        cause = answer.error if isinstance(answer, Refused) else answer.cause
+        if isinstance(answer, Refused) or not (yield Pause(attempt)):
+            make = failure if late is None or isinstance(answer, Refused) else late
+            error = make(cause)
+            if error is cause:
+                raise error  # with a cause of its own
+            raise error from cause
+    raise AssertionError
+
+
+def look(path: str, name: str, token: str, why: str) -> Protocol[Found | Absent]:
+    """See who holds ``path`` for the sake of a creation of ``name``.
+
+    ``OutcomeUnknown``: the store refuses to say (403), or does not answer until the deadline: that is not
+    "absent".
+    """
+    seen: Found | Absent = yield from read(
+        Head(path),
+        lambda error: OutcomeUnknown(name, token, f"{why}, and {path} can't be looked at: {error}"),
+    )
+    return seen
+
+
+def removed(path: str, version: str | None = None) -> Protocol[None]:
+    """Remove an object, until that is certain; with ``version``, only while it is still that one."""
+    yield from read(Delete(path, version))

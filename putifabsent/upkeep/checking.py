@@ -29,8 +29,7 @@ from putifabsent.shim.ledger.book import (
 from putifabsent.shim.ledger.completion import remove, settle
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.names import Name, ordinary
-from putifabsent.shim.reading import read, removed
-from putifabsent.shim.requests import Head, List
+from putifabsent.shim.requests import Head, List, read, removed
 from putifabsent.shim.state_keys import placed
 from putifabsent.timeline.files import found_below
 

@@ -13,8 +13,7 @@ from putifabsent.shim.arbiter_choice import look_for_others
 from putifabsent.shim.formats.hudi_sets import Inserts, Part
 from putifabsent.shim.ledger.book import HalfRemoved, Ledger, by_life, is_marker
 from putifabsent.shim.ledger.facts import Held, State, TurnName
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head, List, Protocol
+from putifabsent.shim.requests import Head, List, Protocol, read
 from putifabsent.upkeep.checking import refuse_a_part, terms_with
 
 if TYPE_CHECKING:

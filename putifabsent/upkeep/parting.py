@@ -22,8 +22,7 @@ from putifabsent.shim.ledger.book import HalfRemoved, Ledger, is_marker, record_
 from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
 from putifabsent.shim.leftovers import Leftover, What
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import ForgetClaim, Get, Head
+from putifabsent.shim.requests import ForgetClaim, Get, Head, read
 from putifabsent.upkeep.checking import Table, check, terms_with
 
 if TYPE_CHECKING:

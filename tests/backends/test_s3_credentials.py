@@ -18,8 +18,7 @@ from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 from putifabsent.backends import dynamodb_client, s3_client
 from putifabsent.backends.base import Maybe, Refused, TryAgain
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head
+from putifabsent.shim.requests import Head, read
 from tests.stub import FaultStub
 from tests.vouching import vouch
 

@@ -22,7 +22,7 @@ from putifabsent.shim import ballot, claims
 from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.reading import Located
+from putifabsent.shim.requests import Located
 
 if TYPE_CHECKING:
     from putifabsent.backends.base import Store

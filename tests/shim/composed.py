@@ -14,8 +14,7 @@ from putifabsent.shim import arbiter
 from putifabsent.shim.ballot_state import Accept, Prepare, Scene, folder_of, parsed, written
 from putifabsent.shim.ledger import facts
 from putifabsent.shim.ledger.book import HalfRemoved, Lane, Ledger, is_marker, record_at
-from putifabsent.shim.reading import removed
-from putifabsent.shim.requests import Delete, Pause, Put, WriteClaim
+from putifabsent.shim.requests import Delete, Pause, Put, WriteClaim, removed
 from putifabsent.shim.state_keys import creation_of, placed
 from putifabsent.testing.explore import Actor, Explored, Faults, explore, wander
 from putifabsent.testing.imagined import Thing

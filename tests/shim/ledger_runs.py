@@ -239,7 +239,7 @@ def _by_name(path: str, token: str) -> Protocol[Any]:
 
 
 def _deletes(ledger: Ledger, rule: Rule, path: str, own: Creation) -> Protocol[None]:
-    from putifabsent.shim.reading import removed
+    from putifabsent.shim.requests import removed
 
     if not (yield from calls.delete(ledger, rule, path, own)):
         yield from removed(path)

@@ -11,8 +11,7 @@ from putifabsent import shim
 from putifabsent.backends.base import Created, Creation, InMemory, Written
 from putifabsent.shim.ledger import facts
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.reading import removed
-from putifabsent.shim.requests import List, Pause, Put
+from putifabsent.shim.requests import List, Pause, Put, removed
 from putifabsent.testing.explore import Actor, Explored, Faults, explore
 from putifabsent.testing.imagined import Thing
 from tests.mutation import Change

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Literal
 
 from putifabsent import shim as shim_package
+from putifabsent.shim import requests
 from tests.mutation import Change
 from tests.shim.scripted import Shim
 
 History = Literal["PlainNames", "NumberedNames", "AliasedNames"]
 
-_FAMILY = ("reading", "expiry", "create")
+_FAMILY = ("requests", "expiry", "create")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class Mutant(Change):
     def shim(self) -> Shim:
         """Return the protocols with this change."""
         modules = self.modules(shim_package, _FAMILY)
+        # Whoever answers knows the requests themselves: only what is done with them is changed.
+        known = {name: each for name, each in vars(requests).items() if isinstance(each, type)}
+        for module in modules.values():
+            vars(module).update(known)
         create, expiry = modules["create"], modules["expiry"]
         rename = partial(create.copy, keep=False)
         return Shim(create.create, create.copy, rename, create.resolve, expiry.check_win)
@@ -69,14 +74,14 @@ MUTANTS = (
     ),
     Mutant(
         "a 403 on HEAD is taken for absent",
-        "reading",
+        "requests",
         "        cause = answer.error",
         "        if isinstance(answer, Refused):\n            return Absent()\n        cause = answer.error",
         "AliasedNames",
     ),
     Mutant(
         "a look without an answer is taken for absent",
-        "reading",
+        "requests",
         "        cause = answer.error",
         "        if isinstance(answer, TryAgain):\n            return Absent()\n        cause = answer.error",
         "AliasedNames",

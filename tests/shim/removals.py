@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Deleted, Listed, Refused
 from putifabsent.errors import NameTaken, OutcomeUnknown
-from putifabsent.shim.reading import Located
-from putifabsent.shim.requests import Delete, List, Publish, Put, WriteClaim
+from putifabsent.shim.requests import Delete, List, Located, Publish, Put, WriteClaim
 from putifabsent.testing.imagined import ImaginedStore
 
 if TYPE_CHECKING:

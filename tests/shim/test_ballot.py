@@ -23,8 +23,7 @@ from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.ballot import create, delete, find, resolve
 from putifabsent.shim.ballot_state import Scene, folder_of
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.reading import Located
-from putifabsent.shim.requests import Delete, Head, Pause, Publish, Put
+from putifabsent.shim.requests import Delete, Head, Located, Pause, Publish, Put
 from tests.shim.scripted import BUSY, LOST, ME, MINE, NOON, OTHER, SameBytes, held_by, later, play, too_late
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from putifabsent.shim import claims as protocols
 from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.drive import run
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.reading import Located
+from putifabsent.shim.requests import Located
 from putifabsent.shim.state_keys import folder_of
 from putifabsent.testing.asking import together
 from tests.backends.dynamodb_servers import claims_at, credentials_of_the_lab, one_at_a_time

@@ -20,13 +20,13 @@ from putifabsent.backends.base import (
 from putifabsent.backends.registries import Claim, Claimed, Forgotten, FoundClaim, NotAsExpected
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim import claims as real
-from putifabsent.shim.reading import Located
 from putifabsent.shim.requests import (
     Both,
     Delete,
     ForgetClaim,
     Head,
     List,
+    Located,
 )
 from tests.shim.claim_requests import (
     ASK,

@@ -10,8 +10,7 @@ import pytest
 from putifabsent.backends.base import Creation, Deleted, InMemory
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Delete, Head
+from putifabsent.shim.requests import Delete, Head, read
 from putifabsent.testing.explore import Actor, Faults, explore, wander
 from putifabsent.testing.imagined import ImaginedStore, LinearName, Operation, is_linear
 from tests.shim.mutants import MUTANTS, Mutant

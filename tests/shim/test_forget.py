@@ -13,8 +13,7 @@ from putifabsent.backends.base import Created, Creation, InMemory
 from putifabsent.shim import ballot, claims
 from putifabsent.shim.arbiter import Claiming
 from putifabsent.shim.names import ordinary
-from putifabsent.shim.reading import Located
-from putifabsent.shim.requests import Both, Pause
+from putifabsent.shim.requests import Both, Located, Pause
 from putifabsent.testing.explore import Explored, Faults, explore
 from putifabsent.testing.imagined import ImaginedStore
 from tests.mutation import Change

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from putifabsent.backends.base import Refused
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get
+from putifabsent.shim.requests import Get, read
 
 
 def refused() -> PermissionError:

@@ -27,8 +27,7 @@ from typing import NamedTuple
 from putifabsent.backends.base import Absent, Got, Listed
 from putifabsent.errors import ConfigError
 from putifabsent.shim.formats.hudi import SAVEPOINT, instant_in, step_of
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, List, Protocol
+from putifabsent.shim.requests import Get, List, Protocol, read
 
 KNOWN = (6, 8, 9)
 """The table versions whose timelines can be read."""

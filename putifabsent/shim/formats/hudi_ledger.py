@@ -33,8 +33,7 @@ from putifabsent.shim.formats.hudi_layout import parsed
 from putifabsent.shim.ledger.book import Ledger, Native
 from putifabsent.shim.ledger.calls import Append, ByName, Commit, Remove, Rule, Todo
 from putifabsent.shim.ledger.records import Free, Open, Take, Undo
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Head, List, Protocol
+from putifabsent.shim.requests import Head, List, Protocol, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable

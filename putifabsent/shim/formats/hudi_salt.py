@@ -29,8 +29,7 @@ from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.formats.hudi import FORMAT, instant_in, step_of
 from putifabsent.shim.ledger.facts import Completion, Opened, State
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import look, read
-from putifabsent.shim.requests import Protocol, Put
+from putifabsent.shim.requests import Protocol, Put, look, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -36,8 +36,7 @@ from putifabsent.shim.create import create as native_create
 from putifabsent.shim.ledger.facts import NAMES, State, TurnName
 from putifabsent.shim.ledger.records import Checkpoint, Line, Move, decode, encode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
-from putifabsent.shim.reading import Located, read, removed
-from putifabsent.shim.requests import Create, Get, List, Pause, Protocol, Publish, Put
+from putifabsent.shim.requests import Create, Get, List, Located, Pause, Protocol, Publish, Put, read, removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -18,8 +18,18 @@ from putifabsent.errors import Fenced, Holder, NameTaken, OutcomeUnknown, unknow
 from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import about, append
 from putifabsent.shim.ledger.records import Complete, Record
-from putifabsent.shim.reading import read, removed, unanswered
-from putifabsent.shim.requests import Both, Head, List, Pause, Protocol, Publish, Put
+from putifabsent.shim.requests import (
+    Both,
+    Head,
+    List,
+    Pause,
+    Protocol,
+    Publish,
+    Put,
+    read,
+    removed,
+    unanswered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

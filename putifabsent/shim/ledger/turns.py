@@ -20,8 +20,7 @@ from putifabsent.shim.ledger.book import Ledger, Watched
 from putifabsent.shim.ledger.completion import settled
 from putifabsent.shim.ledger.facts import Held, State, TurnName
 from putifabsent.shim.ledger.records import Break, Record, Release, Turn
-from putifabsent.shim.reading import read
-from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put
+from putifabsent.shim.requests import Get, Now, Pause, Protocol, Put, read
 
 _LONGEST_WAIT = 4
 """Pauses grow up to this attempt's, and stay there: who waits should see soon that it is its turn."""
