@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from putifabsent.backends.body import Body
+    from putifabsent.backends.base import Body
     from putifabsent.shim.requests import Protocol
 
 DEADLINE = 30.0
