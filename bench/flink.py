@@ -58,7 +58,9 @@ COMMITS = {
 }
 """What a commit's name begins and ends with."""
 _LOCKS = {
-    "stock": "'hoodie.write.lock.provider'='org.apache.hudi.client.transaction.lock.InProcessLockProvider'",
+    # With each time that it takes Hudi waits so long, with whatever lock several processes share.
+    "stock": "'hoodie.write.lock.provider'='org.apache.hudi.client.transaction.lock.InProcessLockProvider', "
+    "'hoodie.time.generator.max_expected_clock_skew_ms'='200'",
     "guarded": hudi.LOCK,
 }
 FORMS = (

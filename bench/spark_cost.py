@@ -47,6 +47,8 @@ WARM_UP = 2
 IN_PROCESS = {
     **HUDI,
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    # So long Hudi waits with each time that it takes, with whatever lock several processes share.
+    "hoodie.time.generator.max_expected_clock_skew_ms": "200",
 }
 
 
