@@ -29,12 +29,14 @@ class Fault:
     late: bool = False  # whether it is closed only when the proxy ends
     resets: bool = False  # whether it is reset instead, which clients tell by another error
     held: bool = False  # whether the server gets it only when the proxy is calmed, unless the client is gone
+    stays: bool = False  # whether what is held gets there although the client is gone
 
 
 LOST_ANSWER = Fault(applies=True)
 LOST_REQUEST = Fault(applies=False)
 LATE = Fault(applies=True, late=True)
 HELD = Fault(applies=True, held=True)
+DELAYED = Fault(applies=True, held=True, stays=True)
 
 
 def reset(connection: asyncio.WriteTransport) -> None:
@@ -216,7 +218,7 @@ class FaultProxy(LossyProxy):
                     data += more
                 exchange.request, fault = self._took(data)
                 if fault and fault.held:
-                    data, fault = await self._hold(data, client)
+                    data, fault = await self._hold(data, client, stays=fault.stays)
                 if fault and not fault.applies:
                     if not fault.says:
                         return
@@ -235,7 +237,9 @@ class FaultProxy(LossyProxy):
         # What the server has is answered, although its client is gone.
         await exchange.answered.wait()
 
-    async def _hold(self, data: bytes, client: asyncio.StreamReader) -> tuple[bytes, Fault | None]:
+    async def _hold(
+        self, data: bytes, client: asyncio.StreamReader, *, stays: bool
+    ) -> tuple[bytes, Fault | None]:
         """Wait until the proxy is calmed or the client is gone; return what has come, and what goes wrong."""
         calmed = asyncio.create_task(self._calmed.wait())
         try:
@@ -248,7 +252,9 @@ class FaultProxy(LossyProxy):
                     await asyncio.wait({reading})
                 more = b"" if reading.cancelled() else reading.result()
                 if not (more or calmed.done()):
-                    return data, LOST_REQUEST
+                    if not stays:
+                        return data, LOST_REQUEST
+                    await calmed
                 data += more
         finally:
             calmed.cancel()

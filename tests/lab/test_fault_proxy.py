@@ -18,7 +18,7 @@ import pytest
 
 from putifabsent.errors import ConfigError
 from putifabsent.lab.servers import LossyProxy
-from tests.fault_proxy import HELD, LOST_ANSWER, LOST_REQUEST, FaultProxy
+from tests.fault_proxy import DELAYED, HELD, LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.faults.failover import until
 
 if TYPE_CHECKING:
@@ -312,6 +312,19 @@ def test_what_is_held_for_a_client_that_is_gone_gets_nowhere(server: Server) -> 
         proxy.calm()
         assert arrived(proxy.endpoint, NAMES[1:]) == NAMES[1:]
     assert server.asked == [("PUT", name) for name in NAMES[1:]]
+
+
+def test_what_is_delayed_gets_there_although_its_client_is_gone(server: Server) -> None:
+    with FaultProxy(server.endpoint) as proxy:
+        proxy.script("PUT", DELAYED)
+        with connected(proxy.endpoint) as sock:
+            sock.sendall(b"PUT /0 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
+            until(lambda: proxy.lost == 1)
+            sock.sendall(b"x")
+        assert arrived(proxy.endpoint, NAMES[1:]) == NAMES[1:]
+        proxy.calm()
+        until(lambda: server.objects.get("/0") == b"x")
+    assert server.asked[-1] == ("PUT", "/0")
 
 
 @pytest.mark.parametrize("endpoint", ["https://127.0.0.1:9000", "127.0.0.1:9000", "http://"])
