@@ -79,8 +79,7 @@ def appended(
     settings
         Flink's, for the job.
     """
-    feed = Feed(folder / "feed")
-    feed.folder.mkdir(parents=True)
+    feed = Feed.made(folder / "feed")
     refused: list[CallError] = []
     with driving([told, told], folder, SPARK) as drivers:
         job = table.form.streamed(program, table.warehouse, "flink", feed.source, **(settings or {}))

@@ -318,6 +318,23 @@ class Cluster:
         finally:
             self.kill_task_managers(standing)
 
+    @contextmanager
+    def standing_still(self, jobs: Iterable[str]) -> Iterator[None]:
+        """Have the job manager stand still. The block begins when task managers have given up these jobs."""
+        named = list(jobs)
+
+        def are_given_up() -> bool:
+            logs = (self.home / "log").glob("*taskexecutor*.log")
+            said = "".join(each.read_text(errors="replace") for each in logs)
+            return all(f"Close JobManager connection for job {each}" in said for each in named)
+
+        self.job_manager.signal(signal.SIGSTOP)
+        try:
+            self._until(are_given_up, _STARTS_WITHIN, "task managers have not given up all jobs")
+            yield
+        finally:
+            self.job_manager.signal(signal.SIGCONT)
+
     def _started(self, which: str) -> Manager:
         script = self.home / "bin" / f"{which}.sh"
         with (self.home / "log" / f"{which}-{len(self._all)}.out").open("wb") as output:

@@ -37,12 +37,18 @@ def bucket(store: BucketServer) -> str:
 
 
 @pytest.fixture(scope="session")
-def proxies(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FaultProxy]]:
-    """Run two services, either of which a job may ask, behind proxies by which their answers can be lost."""
+def services(store: BucketServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Run two services, either of which a job may ask; return their addresses."""
     log = tmp_path_factory.mktemp("services") / "log"
     with log.open("wb") as output, ExitStack() as stack:
-        addresses = [stack.enter_context(serving(mounts(store), log=output))[1] for _ in range(2)]
-        yield [stack.enter_context(FaultProxy(each, speech="files")) for each in addresses]
+        yield [stack.enter_context(serving(mounts(store), log=output))[1] for _ in range(2)]
+
+
+@pytest.fixture(scope="session")
+def proxies(services: list[str]) -> Iterator[list[FaultProxy]]:
+    """Run a proxy before each service, by which its answers can be lost."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(FaultProxy(each, speech="files")) for each in services]
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.fault_proxy import HELD
 from tests.flink.programs import Feed
-from tests.flink.tables import Table, Writer, befalling
+from tests.flink.tables import befalling
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.fault_proxy import FaultProxy
     from tests.flink.cluster import Cluster
     from tests.flink.programs import Program
+    from tests.flink.tables import Table, Writer
 
 __all__ = ["AFTERWARDS", "COPIES", "IN_SAVEPOINT", "feed", "resumed_twice", "rows_at_the_end"]
 
@@ -22,15 +23,6 @@ STOPPED, COPIES = "stopped", ("copy0", "copy1")
 AT_ONCE, ROWS = 100, 400
 IN_SAVEPOINT = {(STOPPED, n) for n in range(AT_ONCE)}
 AFTERWARDS = {(who, n) for who in COPIES for n in range(ROWS)}
-
-
-def writing(program: Program, table: Table, who: str, folder: Path, **settings: str) -> Writer:
-    """Have a job write what it is given."""
-    feed = Feed(folder / who)
-    feed.folder.mkdir(parents=True)
-    return Writer(
-        table, who, table.form.streamed(program, table.warehouse, who, feed.source, **settings), feed
-    )
 
 
 def resumed_twice(
@@ -58,7 +50,11 @@ def resumed_twice(
     settings
         Flink's, for each job.
     """
-    stopped = writing(program, table, STOPPED, folder, **settings, execution__checkpointing__interval="300 d")
+
+    def writing(who: str, **settings: str) -> Writer:
+        return table.fed(program, who, Feed.made(folder / who), **settings)
+
+    stopped = writing(STOPPED, **settings, execution__checkpointing__interval="300 d")
     cluster.wait_for_tasks(stopped.job)
     if not held:
         # A copy of 1.x takes the instant of a job's very first checkpoint for its own.
@@ -75,10 +71,10 @@ def resumed_twice(
         # Between two checkpoints what is poured is read, also after those that have been missed.
         settings = {"execution__checkpointing__min_pause": "1 s", **settings, **cluster.resuming(savepoint)}
         at_once = COPIES if held else COPIES[:1]
-        copies = [writing(program, table, who, folder, **settings) for who in at_once]
+        copies = [writing(who, **settings) for who in at_once]
         if proxies:
             wait(held)
-    copies += [writing(program, table, who, folder, **settings) for who in COPIES[len(at_once) :]]
+    copies += [writing(who, **settings) for who in COPIES[len(at_once) :]]
     return [stopped, *copies]
 
 

@@ -86,6 +86,12 @@ class Feed(NamedTuple):
 
     folder: Path
 
+    @classmethod
+    def made(cls, folder: Path) -> Feed:
+        """Make the folder."""
+        folder.mkdir(parents=True)
+        return cls(folder)
+
     @property
     def source(self) -> str:
         """Itself as a source."""

@@ -49,6 +49,11 @@ class Table(NamedTuple):
         """Return how many rows it has."""
         return self.form.total(read(self.url, **store.storage_options))
 
+    def fed(self, program: Program, who: str, feed: Feed, **settings: str) -> Writer:
+        """Have a job write what it is given."""
+        job = self.form.streamed(program, self.warehouse, who, feed.source, **settings)
+        return Writer(self, who, job, feed)
+
 
 class Writer(NamedTuple):
     """A job that writes to a table.
@@ -74,6 +79,12 @@ class Writer(NamedTuple):
         """Give it some rows."""
         assert self.feed is not None
         self.feed.pour(numbers)
+
+    def resumed(self, program: Program, cluster: Cluster, **settings: str) -> Writer:
+        """Have a new job go on from this one's last checkpoint."""
+        assert self.feed is not None
+        settings |= cluster.resuming(cluster.last_checkpoint(self.job))
+        return self.table.fed(program, self.who, self.feed, **settings)
 
 
 def table_of(name: str, program: Program, scheme: str, bucket: str) -> Table:

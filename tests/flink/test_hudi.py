@@ -24,7 +24,7 @@ from tests.flink.cluster import GUARDED, Cluster, Release, guarding, mounts
 from tests.flink.copies import AFTERWARDS, IN_SAVEPOINT, feed, resumed_twice, rows_at_the_end
 from tests.flink.hudi import BUNDLE, INSERTS, LOCK, PATIENCE, STOCK, UNLOCKED, told_to
 from tests.flink.programs import Feed, Program, counted
-from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, tally
+from tests.flink.tables import STOCK_GIVES_UP, Table, befalling, tally
 from tests.servers.process import NotStartedError
 from tests.service.callers import SECRET
 from tests.service.processes import serving
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tests.conftest import Note
     from tests.flink.beside_spark import Appended
     from tests.flink.programs import Format
+    from tests.flink.tables import Writer
     from tests.servers import BucketServer
     from tests.spark.drivers import Told
 
@@ -278,16 +279,9 @@ def test_a_job_and_two_drivers_of_sparks_lose_and_double_nothing(
     note(f"{said}; {what_became_of(theirs, stock, program, cluster)}")
 
 
-def writing(table: Table, feed: Feed, program: Program, who: str = "job", **settings: str) -> Writer:
+def fed(table: Table, program: Program, folder: Path, who: str = "job", **settings: str) -> Writer:
     """Have a job write what it is given."""
-    job = table.form.streamed(program, table.warehouse, who, feed.source, **WAITS, **settings)
-    return Writer(table, who, job, feed)
-
-
-def fed(table: Table, program: Program, folder: Path, **settings: str) -> Writer:
-    """Have a job write what it is given."""
-    folder.mkdir()
-    return writing(table, Feed(folder), program, **settings)
+    return table.fed(program, who, Feed.made(folder), **WAITS, **settings)
 
 
 @pytest.fixture
@@ -367,11 +361,7 @@ def test_a_job_goes_on_from_its_checkpoint_when_the_job_manager_is_killed(
     between.calm()
     cluster.start_job_manager()
     cluster.wait(2)
-    resumed = []
-    for each in held:
-        assert each.feed is not None
-        checkpoint = cluster.last_checkpoint(each.job)
-        resumed.append(writing(each.table, each.feed, programs, **cluster.resuming(checkpoint)))
+    resumed = [each.resumed(programs, cluster, **WAITS) for each in held]
     note(loses_and_doubles_nothing(resumed, programs, cluster, store))
 
 
@@ -503,9 +493,7 @@ def test_a_job_manager_that_stands_still_in_its_turn_and_comes_back_loses_and_do
         cluster_in(folder, told._replace(site={**told.site, **own})) as other,
         Program(other, folder / "program.log") as its,
     ):
-        feed = Feed(tmp_path / "going")
-        feed.folder.mkdir()
-        going = writing(table, feed, its, "going")
+        going = fed(table, its, tmp_path / "going", "going")
         other.wait_for_checkpoints(going.job, 1)
         with befalling([between], HELD, 1, kind=IN_ITS_TURN) as wait:
             standing.pour(range(AT_ONCE))
@@ -516,9 +504,7 @@ def test_a_job_manager_that_stands_still_in_its_turn_and_comes_back_loses_and_do
         cluster.job_manager.signal(signal.SIGCONT)
         assert cluster.wait_for(standing.job) == "FAILED"
         cluster.wait(2)
-        assert standing.feed is not None
-        checkpoint = cluster.last_checkpoint(standing.job)
-        resumed = writing(table, standing.feed, programs, **cluster.resuming(checkpoint))
+        resumed = standing.resumed(programs, cluster, **WAITS)
         are_committed(table, ROWS + AT_ONCE, store)
         resumed.pour(range(AT_ONCE, ROWS))
         are_committed(table, 2 * ROWS, store)

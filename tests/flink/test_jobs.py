@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from putifabsent.inspection import inspect
-from tests.fault_proxy import LATE
+from tests.child import CallError
+from tests.fault_proxy import DELAYED, LATE
 from tests.faults.failover import until
-from tests.flink.cluster import GUARDED, STOCK
-from tests.flink.programs import FORMATS, Feed, counted
+from tests.flink.cluster import GUARDED, STOCK, Cluster, guarding
+from tests.flink.programs import FORMATS, Feed, Program, counted
 from tests.flink.tables import STOCK_GIVES_UP, Table, Writer, befalling, made, what_became_of
 from tests.servers.process import NotStartedError
-from tests.spark.drivers import SHORT
+from tests.spark.drivers import LONG, SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from tests.conftest import Note
-    from tests.fault_proxy import FaultProxy
-    from tests.flink.cluster import Cluster
-    from tests.flink.programs import Program
+    from tests.fault_proxy import Fault, FaultProxy
     from tests.servers import BucketServer
 
 pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
@@ -32,6 +31,14 @@ pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
 NAMES, ROWS, A_SECOND = ("job0", "job1"), 400, 20
 AT_ONCE = 100
 EXPECTED = {(who, n) for who in NAMES for n in range(ROWS)}
+HERE = {
+    "execution__target": "local",
+    "execution__attached": "true",
+    "table__dml_sync": "true",
+    # As in each cluster: Hadoop's client keeps the class loader of the first job.
+    "classloader__check_leaked_classloader": "false",
+}
+"""Has a job run in its program's process, which waits for its end."""
 
 
 @pytest.fixture
@@ -78,16 +85,14 @@ def test_two_jobs_on_one_table_lose_and_double_nothing(
     note(what_became_of(stock, EXPECTED, cluster, program))
 
 
-def fed(program: Program, tables: Iterable[Table], folder: Path) -> list[Writer]:
-    """Have two jobs write to each table what they are given."""
-    writers = []
-    for number, (table, who) in enumerate(product(tables, NAMES)):
-        feed = Feed(folder / str(number))
-        feed.folder.mkdir(parents=True)
-        writers.append(
-            Writer(table, who, table.form.streamed(program, table.warehouse, who, feed.source), feed)
-        )
-    return writers
+def fed(
+    program: Program, tables: Iterable[Table], folder: Path, names: Iterable[str] = NAMES
+) -> list[Writer]:
+    """Have a job of each name write to each table what it is given."""
+    return [
+        table.fed(program, who, Feed.made(folder / str(number)))
+        for number, (table, who) in enumerate(product(tables, names))
+    ]
 
 
 def pour(writers: Iterable[Writer], first: int) -> None:
@@ -180,19 +185,45 @@ def test_jobs_go_on_from_their_checkpoints_when_the_job_manager_is_killed_in_a_c
     cluster.job_manager.kill()
     cluster.start_job_manager()
     cluster.wait(2)
-    resumed = Jobs(
-        *([each._replace(job=resume(each, program, cluster)) for each in some] for some in in_a_commit)
-    )
+    resumed = Jobs(*([each.resumed(program, cluster) for each in some] for some in in_a_commit))
     note(resumed.lose_and_double_nothing(program, cluster, store))
 
 
-def resume(writer: Writer, program: Program, cluster: Cluster) -> str:
-    """Have a new job go on from another one's last checkpoint."""
-    assert writer.feed is not None
-    return writer.table.form.streamed(
-        program,
-        writer.table.warehouse,
-        writer.who,
-        writer.feed.source,
-        **cluster.resuming(cluster.last_checkpoint(writer.job)),
+@LONG
+@pytest.mark.parametrize("fault", [DELAYED, LATE], ids=["before a commit", "in it"])
+def test_a_job_manager_that_stands_still_and_comes_back_loses_and_doubles_nothing(
+    fault: Fault,
+    tables: list[Table],
+    unguarded: list[Table],
+    program: Program,
+    cluster: Cluster,
+    services: list[str],
+    proxies: list[FaultProxy],
+    store: BucketServer,
+    tmp_path: Path,
+    note: Note,
+) -> None:
+    standing, going = NAMES
+    jobs = Jobs(
+        fed(program, tables, tmp_path / "guarded", [standing]),
+        fed(program, unguarded, tmp_path / "stock", [standing]),
     )
+    both = [*jobs.guarded, *jobs.stock]
+    for each in both:
+        cluster.wait_for_checkpoints(each.job, 1)
+    # Jobs of another session, in its program's own process, which nothing befalls.
+    another = Cluster(cluster.release, tmp_path, guarding(store, *services))
+    with Program(another, tmp_path / "log") as its, befalling(proxies, fault) as wait:
+        pour(both, 0)
+        wait(len(tables))
+        with cluster.standing_still(each.job for each in both):
+            source = counted(ROWS, 10 * A_SECOND)
+            for table in tables:
+                table.form.streamed(its, table.warehouse, going, source, **HERE)
+            for table in unguarded:
+                with suppress(CallError):
+                    table.form.streamed(its, table.warehouse, going, source, **HERE, **STOCK_GIVES_UP)
+        if fault is DELAYED:
+            # The same rows are about to be committed once more.
+            wait(2 * len(tables))
+    note(jobs.lose_and_double_nothing(program, cluster, store))
