@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from glob import has_magic
@@ -118,7 +117,8 @@ class _Many:
         self.heard: Callback = named.pop("callback", DEFAULT_CALLBACK)
         self.rehearse = partial(way, **named, **self._more)
         on_error = named.get("on_error") or ("ignore" if named.get("recursive") else "raise")
-        self._skips = (FileNotFoundError,) if self.is_copy and on_error == "ignore" else ()
+        skips = on_error != "raise" if way is AbstractFileSystem.copy else on_error == "ignore"
+        self._skips = (FileNotFoundError,) if self.is_copy and skips else ()
 
     def parts(self) -> list[list[tuple[Any, Any]]]:
         """Part what is to be there first: a disk's folders, or files are skipped; then series' first names.
@@ -129,9 +129,10 @@ class _Many:
         pairs = self._pairs
         self.heard.set_size(len(pairs))
         is_disk = self._fs.mount.kind == "local"
-        parents = {to.rstrip("/").rpartition("/")[0] for _, to in pairs} if is_disk else set()
-        folders = [pair for pair in pairs if pair[1].rstrip("/") in parents]
-        files = [pair for pair in pairs if pair[1].rstrip("/") not in parents]
+        targets = [str(target).rstrip("/") for _, target in pairs]  # that may be a path, or an open file
+        parents = {each.rpartition("/")[0] for each in targets} if is_disk else set()
+        folders = [pair for pair, target in zip(pairs, targets, strict=True) if target in parents]
+        files = [pair for pair, target in zip(pairs, targets, strict=True) if target not in parents]
         others, ranks = ascending(files, lambda pair: _number_of(self._fs, pair[1]))
         return [part for part in (folders, *ranks[:1], others, *ranks[1:]) if part]
 
@@ -295,34 +296,44 @@ def ascending(
 
 
 async def together(
-    creations: Iterable[Callable[[], Awaitable[T]]], most: int, *, goes_on: bool = False
+    creations: Sequence[Callable[[], Awaitable[T]]], most: int, *, goes_on: bool = False
 ) -> list[T]:
     """Await creations, so many at a time (-1: all); their error carries the unknown outcomes of all.
 
     The first one that fails ends the others, unless it ``goes_on``: then each is tried.
     """
     unknown: list[OutcomeUnknown] = []
-    room = asyncio.Semaphore(sys.maxsize if most == -1 else most)
+    done: dict[int, T] = {}
+    failed: dict[int, Exception] = {}
+    todo = enumerate(creations)
 
-    async def one(create: Callable[[], Awaitable[T]]) -> T:
-        async with room:
+    async def create() -> None:
+        for place, each in todo:
             try:
-                return await create()
+                done[place] = await each()
             except BaseException as error:
-                if (found := unknown_of(error)) is not None:
-                    unknown.append(found)
-                raise
+                unknown.extend(filter(None, [unknown_of(error)]))
+                if not (goes_on and isinstance(error, Exception)):
+                    raise
+                failed[place] = error
 
-    tasks = [asyncio.ensure_future(one(each)) for each in creations]
+    count = len(creations)
+    tasks = [asyncio.ensure_future(create()) for _ in range(count if most == -1 else min(most, count))]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.ALL_COMPLETED if goes_on else asyncio.FIRST_EXCEPTION)
-        return [task.result() for task in tasks if task.done()]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for ended in filter(asyncio.Future.done, tasks):
+            ended.result()
     except BaseException as error:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         _hang_on(error, unknown)
         raise
+    if failed:
+        first = failed[min(failed)]
+        _hang_on(first, unknown)
+        raise first
+    return [done[place] for place in sorted(done)]
 
 
 def waited_for(

@@ -368,6 +368,18 @@ async def test_a_cancellation_of_a_bulk_call_ends_all_and_carries_every_token(
     assert stub.ops.count(Op.PUT) == 3, "what had not begun does not begin any more"
 
 
+async def test_however_many_are_created_so_many_at_a_time_are_under_way() -> None:
+    before, most = len(asyncio.all_tasks()), 0
+
+    async def create() -> None:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()) - before)
+        await asyncio.sleep(0)
+
+    await together([create] * 100, 3)
+    assert most == 3
+
+
 async def test_the_loss_of_one_name_carries_the_token_of_another(lossy: Any, stub: FaultStub) -> None:
     """A call ends at its first error, and hears what the others of the call know."""
     mine, taken = f"bucket/t/_delta_log/{0:020d}.json", f"bucket/u/_delta_log/{0:020d}.json"

@@ -507,6 +507,24 @@ def test_a_method_that_nobody_has_judged_is_not_there() -> None:
     fs.fs.overwrite_all()
 
 
+@pytest.mark.parametrize("on_error", ["ignore", "omit"])
+def test_a_copy_skips_what_is_not_there_by_the_wrapped_filesystem_s_words(
+    memory: Ground, on_error: str
+) -> None:
+    source, none, target = map(memory.name, ("source", "none", "target"))
+    memory.write(source, BODY)
+    for fs in (memory.fs.fs, memory.fs):
+        fs.copy([none, source], [memory.name("t"), target], on_error=on_error)
+        assert fs.cat_file(target) == BODY
+
+
+def test_files_are_got_by_paths_and_into_open_ones(memory: Ground, tmp_path: Path) -> None:
+    memory.write(memory.name("source"), BODY)
+    into: Any = [tmp_path / "got", io.BytesIO()]
+    memory.fs.get([memory.name("source")] * 2, into)
+    assert (into[0].read_bytes(), into[1].getvalue()) == (BODY, BODY)
+
+
 def test_memory_s_store_is_there(memory: Ground) -> None:
     memory.fs.pipe_file(memory.name("x"), b"x")
     assert memory.fs.store is MemoryFileSystem.store
