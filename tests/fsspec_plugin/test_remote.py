@@ -17,7 +17,7 @@ from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.fsspec_plugin import ledgers
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
-from tests.stub import Op
+from tests.stub import Fault, Op
 
 if TYPE_CHECKING:
     from putifabsent.errors import Holder
@@ -369,3 +369,18 @@ def test_an_owner_who_writes_for_long_lists_its_ledger_once_a_minute(
     for number in range(3):
         fs.pipe_file(writer.slice_of("100", f"{number}-0-2"), b"")
     assert [each.op for each in stub.requests[seen:]] == [Op.LIST, Op.PUT, Op.PUT, Op.PUT]
+
+
+def test_an_owner_who_may_not_list_any_more_goes_by_what_it_has_read(
+    stub: FaultStub, on_stub: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(ledgers, "asleep_too", lambda: now)
+    fs = on_stub(skip_instance_cache=True)
+    fs.pipe_file("bucket/t/.hoodie/hoodie.properties", b"hoodie.table.version=9")
+    writer = Writer(fs, "bucket/t")
+    writer.begins("100")
+    now += 60
+    stub.script(Op.LIST, Fault.FORBIDDEN_403)
+    fs.pipe_file(writer.slice_of("100", "1-0-2"), b"its own")
+    assert fs.cat_file(writer.slice_of("100", "1-0-2")) == b"its own"

@@ -69,8 +69,8 @@ Rule: TypeAlias = Callable[[State], Todo]
 def decide(ledger: Ledger, rule: Rule, creation: Creation, *, is_old: bool = False) -> Protocol[Todo]:
     """Append what a rule wants, until it wants no record more; return what is to be done then.
 
-    No request, where the rule wants none and trusts what was read earlier, unless that ``is_old``. Else it is
-    called on what was listed after the call began. Raises what the rule does, and as
+    No request, where the rule wants none and trusts what was read earlier; one that may fail, where that
+    ``is_old``. Else it is called on what was listed after the call began. Raises what the rule does, and as
     :func:`~putifabsent.shim.ledger.appending.append`.
     """
     return _showing(ledger, creation, _decided(ledger, rule, creation, is_old=is_old))
@@ -83,13 +83,17 @@ def _decided(ledger: Ledger, rule: Rule, creation: Creation, *, is_old: bool) ->
             todo = rule(ledger.state)
         if isinstance(todo, Commit) or (isinstance(todo, ByName) and todo.cached and not is_old):
             return todo
+        if isinstance(todo, ByName) and todo.cached:
+            is_old = False
+            with contextlib.suppress(OSError):  # a store that lists nothing now has contradicted nobody
+                yield from ledger.current(creation)
+            continue
         record = todo.record if isinstance(todo, Append) else None
         token = creation.token if record is None else record.token
         if record is not None and token in ledger.state.tokens:
             reason = f"what it appended as {ledger.state.tokens[token]} was taken back by another since"
             raise Fenced(errno.EPERM, reason, ledger.root)
         appended = yield from append(ledger, _draft(rule, token), creation._replace(token=token))
-        is_old = False
         if appended is None:
             todo = rule(ledger.state)
             if not isinstance(todo, Append):
