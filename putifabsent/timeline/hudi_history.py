@@ -154,8 +154,9 @@ def timed(fs: Any, files: Sequence[HistoryFile]) -> list[HistoryFile]:
     arrow()
 
     def own(file: HistoryFile) -> HistoryFile:
-        times = [time for (time,) in _rows(fs, file, _LIGHT[:1], []) if time is not None]
-        return file._replace(first=min(times, default=file.first), last=max(times, default=file.last))
+        problems: Problems = []
+        times = [time for (time,) in _rows(fs, file, _LIGHT[:1], problems) if time is not None]
+        return file if problems or not times else file._replace(first=min(times), last=max(times))
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(own, files))

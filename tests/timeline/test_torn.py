@@ -6,13 +6,19 @@ import io
 from typing import TYPE_CHECKING
 
 import fastavro
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from putifabsent.timeline import Problems, Timeline, Trouble, read
+from putifabsent.timeline import HistoryFile, Problems, Timeline, Trouble, read
 from putifabsent.timeline.files import records_of
+from putifabsent.timeline.hudi_history import timed
 from tests.timeline.tables import METADATA, Hudi, avro
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.timeline.conftest import Place
 
 T1, T2 = "20260101120000001", "20260101120000002"
@@ -116,3 +122,18 @@ def test_a_problem_is_reported_once(place: Place) -> None:
     timeline.details(instant, problems)
     timeline.details(instant, problems)
     assert len(problems) == 1
+
+
+def test_a_history_file_that_is_torn_behind_what_can_be_read_keeps_the_times_of_its_name(
+    tmp_path: Path,
+) -> None:
+    """Else whoever reads the instants of its end never meets it, and hears nothing."""
+    path, size = tmp_path / "history.parquet", 70_000
+    times = pa.array(f"{number:017}" for number in range(2 * size))
+    pq.write_table(pa.table({"instantTime": times}), path, row_group_size=size, use_dictionary=False)
+    column = pq.read_metadata(path).row_group(1).column(0)
+    with path.open("r+b") as file:
+        file.seek(column.data_page_offset)
+        file.write(b"\xff" * column.total_compressed_size)
+    known = HistoryFile(str(path), path.stat().st_size, T1, T2, 0)
+    assert timed(fsspec.filesystem("file"), [known]) == [known]
