@@ -78,8 +78,8 @@ class _Guarded(FSSpecHandler):
         found = super().get_file_info_selector(
             FileSelector(folder, selector.allow_not_found, selector.recursive)
         )
-        others, ranks = ascending(found, lambda info: place_of(self.fs.explain(info.path)))
-        return [*others, *chain(*ranks)]
+        others, series = ascending(found, lambda info: place_of(self.fs.explain(info.path)))
+        return [*others, *chain(*series)]
 
     def delete_dir(self, path: str) -> None:
         self._refuse_pattern(path)

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from glob import has_magic
 from inspect import signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fsspec.asyn import AsyncFileSystem, _get_batch_size
@@ -47,9 +48,10 @@ T = TypeVar("T")
 def pipe(fs: GuardedFileSystem, path: Any, value: Any = None, **kwargs: Any) -> Any:
     """Write bytes to files."""
     if fs._intrans or not fs.fs.async_impl:
-        for part in _values_in_parts(fs, path):
-            AbstractFileSystem.pipe(fs, part, value, **kwargs)
-        return None
+        if isinstance(path, dict):
+            others, series = _parted(fs, path)
+            path = dict([*others, *chain(*series)])
+        return AbstractFileSystem.pipe(fs, path, value, **kwargs)
     return waited_for(fs.loop, fs._pipe, path, value, **kwargs)
 
 
@@ -57,10 +59,15 @@ async def pipe_async(
     fs: GuardedFileSystem, path: Any, value: Any = None, batch_size: int | None = None, **kwargs: Any
 ) -> list[Any]:
     """:func:`pipe`, asynchronously."""
+    at_once = batch_size or fs.batch_size or _get_batch_size(nofiles=True)
+
+    async def piped(*items: tuple[Any, Any]) -> list[Any]:
+        return [await fs._pipe_file(*each, **kwargs) for each in items]
+
+    others, series = _parted(fs, {path: value} if isinstance(path, str) else path)
     done: list[Any] = []
-    for part in _values_in_parts(fs, {path: value} if isinstance(path, str) else path):
-        creations = [partial(fs._pipe_file, *each, **kwargs) for each in part.items()]
-        done += await together(creations, batch_size or fs.batch_size or _get_batch_size(nofiles=True))
+    for part in ([[each] for each in others], series):
+        done += chain(*await together([partial(piped, *each) for each in part], at_once))
     return done
 
 
@@ -72,9 +79,8 @@ def between(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> St
             return waited_for(fs.loop, awaited)
         many = _Many(fs, method, getattr(AbstractFileSystem, method), args, kwargs)
         done = many.rehearse()
-        for part in many.parts():
-            for pair in many.heard.wrap(part):
-                many.create(*pair)
+        for pair in many.heard.wrap(list(chain(*chain(*many.parts())))):
+            many.create(*pair)
         return done
 
     async def awaited() -> Any:
@@ -84,7 +90,7 @@ def between(fs: GuardedFileSystem, method: str, *args: Any, **kwargs: Any) -> St
         many = _Many(fs, method, way, args, kwargs)
         done = await many.rehearse()
         for part in many.parts():
-            creations = [partial(many.create_async, *pair) for pair in part]
+            creations = [partial(many.create_async, *pairs) for pairs in part]
             await together(creations, many.at_once, goes_on=many.is_copy)
         return done
 
@@ -120,8 +126,10 @@ class _Many:
         skips = on_error != "raise" if way is AbstractFileSystem.copy else on_error == "ignore"
         self._skips = (FileNotFoundError,) if self.is_copy and skips else ()
 
-    def parts(self) -> list[list[tuple[Any, Any]]]:
+    def parts(self) -> tuple[list[list[tuple[Any, Any]]], ...]:
         """Part what is to be there first: a disk's folders, or files are skipped; then series' first names.
+
+        A part has lists of what is created one after the other.
 
         In a table that is there those are taken, and nothing is written over that nobody guards. The rest of
         the series comes last: a commit after its data, or a ledger takes that for one that is completed.
@@ -133,19 +141,21 @@ class _Many:
         parents = {each.rpartition("/")[0] for each in targets} if is_disk else set()
         folders = [pair for pair, target in zip(pairs, targets, strict=True) if target in parents]
         files = [pair for pair, target in zip(pairs, targets, strict=True) if target not in parents]
-        others, ranks = ascending(files, lambda pair: _number_of(self._fs, pair[1]))
-        return [part for part in (folders, *ranks[:1], others, *ranks[1:]) if part]
+        others, series = ascending(files, lambda pair: _number_of(self._fs, pair[1]))
+        firsts, rests = [each[:1] for each in series], [each[1:] for each in series]
+        return [[each] for each in folders], firsts, [[each] for each in others], rests
 
     def create(self, source: Any, target: Any) -> None:
         with self._options(source, target) as options:
             getattr(self._fs, self._file)(source, target, **options)
 
-    async def create_async(self, source: Any, target: Any) -> None:
-        try:
-            with self._options(source, target) as options:
-                await getattr(self._fs, f"_{self._file}")(source, target, **options)
-        finally:
-            self.heard.relative_update()
+    async def create_async(self, *pairs: tuple[Any, Any]) -> None:
+        for pair in pairs:
+            try:
+                with self._options(*pair) as options:
+                    await getattr(self._fs, f"_{self._file}")(*pair, **options)
+            finally:
+                self.heard.relative_update()
 
     @contextmanager
     def _options(self, source: Any, target: Any) -> Iterator[dict[str, Any]]:
@@ -200,12 +210,8 @@ def mv(
     return AbstractFileSystem.mv(fs, path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
 
 
-def _values_in_parts(fs: GuardedFileSystem, path: Any) -> list[Any]:
-    """Part what is to be piped, a dictionary of bytes by names; a single name is as it is."""
-    if not isinstance(path, dict):
-        return [path]
-    others, ranks = ascending(list(path.items()), lambda item: _number_of(fs, item[0]))
-    return [dict(part) for part in (others, *ranks) if part]
+def _parted(fs: GuardedFileSystem, values: dict[Any, Any]) -> tuple[list[Any], list[list[Any]]]:
+    return ascending(list(values.items()), lambda item: _number_of(fs, item[0]))
 
 
 def _number_of(fs: GuardedFileSystem, path: Any) -> tuple[Any, Any] | None:
@@ -275,24 +281,19 @@ def place_of(name: Name) -> tuple[Any, Any] | None:
 def ascending(
     items: Sequence[T], place_in: Callable[[T], tuple[Any, Any] | None]
 ) -> tuple[list[T], list[list[T]]]:
-    """Return those of ``items`` that have no number; and the first ones of all series, the second ones, ...
+    """Return those of ``items`` that have no number; and each series of the others, in its order.
 
     ``place_in`` says an item's series and its number there; None: it has none.
     """
     series: dict[Any, list[tuple[Any, int]]] = {}
-    others, ranks = list[T](), list[list[T]]()
+    others = list[T]()
     for index, item in enumerate(items):
         found = place_in(item)
         if found is None:
             others.append(item)
         else:
             series.setdefault(found[0], []).append((found[1], index))
-    for numbers in series.values():
-        for rank, (_, index) in enumerate(sorted(numbers)):
-            if rank == len(ranks):
-                ranks.append([])
-            ranks[rank].append(items[index])
-    return others, ranks
+    return others, [[items[index] for _, index in sorted(numbers)] for numbers in series.values()]
 
 
 async def together(
@@ -320,7 +321,8 @@ async def together(
     count = len(creations)
     tasks = [asyncio.ensure_future(create()) for _ in range(count if most == -1 else min(most, count))]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         for ended in filter(asyncio.Future.done, tasks):
             ended.result()
     except BaseException as error:

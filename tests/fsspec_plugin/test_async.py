@@ -368,6 +368,16 @@ async def test_a_cancellation_of_a_bulk_call_ends_all_and_carries_every_token(
     assert stub.ops.count(Op.PUT) == 3, "what had not begun does not begin any more"
 
 
+async def test_a_series_that_ends_early_ends_no_other_of_its_copy(lossy: Any, stub: FaultStub) -> None:
+    logs = [f"{table}/_delta_log/{number:020d}.json" for number in range(4) for table in "ab"]
+    for log in {*logs} - {logs[2]}:
+        stub.put("bucket", f"from/{log}", BODY)
+    with pytest.raises(FileNotFoundError):
+        await lossy._copy([f"bucket/from/{each}" for each in logs], [f"bucket/to/{each}" for each in logs])
+    copied = {key.removeprefix("to/") for _, key in stub.objects if key.startswith("to/")}
+    assert copied == {logs[0], *logs[1::2]}
+
+
 async def test_however_many_are_created_so_many_at_a_time_are_under_way() -> None:
     before, most = len(asyncio.all_tasks()), 0
 
