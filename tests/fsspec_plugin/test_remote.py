@@ -279,6 +279,31 @@ def test_who_has_long_been_alone_with_a_table_hears_so(
     assert not alone()
 
 
+def test_who_read_no_more_of_others_than_a_checkpoint_of_its_own_session_is_not_alone(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of several services of a session reads what another of them has written, after another session."""
+    mine, too, b = (
+        Writer(memory.mount(writer_session=each, skip_instance_cache=True), table_in(memory))
+        for each in "aab"
+    )
+    now = 0.0
+    monkeypatch.setattr("putifabsent.fsspec_plugin.ledgers.time.monotonic", lambda: now)
+
+    def alone(writer: Writer) -> bool:
+        taken = Remote(writer.fs).take_turn(writer.root, token(), thread="", lease=60.0)
+        assert Remote(writer.fs).release_turn(writer.root, str(taken.turn))
+        return taken.alone
+
+    alone(mine)
+    now += 61
+    assert alone(mine)
+    alone(b)
+    for _ in range(64):
+        alone(too)
+    assert not alone(mine)
+
+
 def test_a_call_that_is_repeated_while_it_runs_takes_nothing_away_from_itself(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

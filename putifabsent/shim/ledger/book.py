@@ -138,7 +138,7 @@ class Ledger:
     begun: int = 0  # the number that the life has begun with: its first record has the next one
     ended: int = 0  # how many lives this session has seen the end of
     agreed: int = 0  # after how many of them it has checked that all mounts agree
-    others: int = 0  # how many records of other sessions it has read
+    others: int = 0  # how many records it has read, or passed over, that are or may be other sessions'
 
     @property
     def age(self) -> tuple[int, int]:
@@ -375,6 +375,7 @@ class Ledger:
             line = yield from self.get(newest, creation)
             if line is None or not isinstance(line.record, Checkpoint):
                 return False
+            self.others += newest > before + 1  # whose those between are, is not read
             self._follow(line)
         # Of what others decide, a listing may not show what is decided last.
         last = max(numbers, default=0)
