@@ -1,6 +1,7 @@
 package org.putifabsent.hadoop;
 
 import java.io.IOException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -12,6 +13,7 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -36,8 +38,8 @@ final class Turn {
   private static final long LONGEST_PAUSE_MILLIS = 500;
   private static final int LONGEST_THREAD = 200;
   // Hudi takes its lock several times for one commit, a few requests apart. A process that is killed now leaves it held.
-  private static final long KEPT_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
-  private static final long LONGEST_KEPT_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final Duration KEPT = Duration.ofMillis(500);
+  private static final Duration LONGEST_KEPT = Duration.ofSeconds(10);
   private static final long LOOKS_MILLIS = 5;
   private static final long EXITS_MILLIS = 2_000;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
@@ -51,10 +53,12 @@ final class Turn {
 
   private final Service service;
   private final Name table;
-  private final long since = System.nanoTime();
+  private final Elapsed since = new Elapsed();
   private final AtomicReference<Thread> holder = new AtomicReference<>(Thread.currentThread());
   private final ScheduledFuture<?> beats;
-  private volatile long left;
+  /** It is some thread's until that leaves it; else it is kept, or lent for a call. */
+  private volatile boolean isLock = true;
+  private volatile Elapsed left = since;
   private volatile boolean doubtful;
   private volatile boolean over;
 
@@ -65,7 +69,7 @@ final class Turn {
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
     beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, pause, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
-    if (alone && Exit.IS_SEEN) {
+    if (alone && Exit.isSeen) {
       HERE.add(this);
     }
   }
@@ -105,6 +109,28 @@ final class Turn {
     return HERE.stream().filter(which).filter(turn -> turn.holder.compareAndSet(null, Thread.currentThread()));
   }
 
+  /** Returns one that was kept, and is this thread's now, unless it may have been broken while this process stood still. */
+  private static Optional<Turn> kept(Predicate<Turn> which) {
+    Optional<Turn> kept = claimed(which).findFirst();
+    if (kept.isPresent() && !kept.get().isStillKept()) {
+      kept.get().release();
+      return Optional.empty();
+    }
+    return kept;
+  }
+
+  /** Returns one that was kept, for one call; waits while another thread has it for one, which bars no other. */
+  private static Optional<Turn> lent(Predicate<Turn> which) {
+    Optional<Turn> kept = kept(which);
+    while (kept.isEmpty()
+        && HERE.stream().anyMatch(turn -> !turn.isLock && which.test(turn))
+        && !Thread.currentThread().isInterrupted()) {
+      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(LOOKS_MILLIS));
+      kept = kept(which);
+    }
+    return kept;
+  }
+
   private boolean isOf(Service asked, Name other) {
     return service.isFor(asked) && table.address.equals(other.address);
   }
@@ -121,8 +147,8 @@ final class Turn {
    */
   static boolean within(Service service, Name name, Call call) throws IOException, Refusal {
     Optional<Turn> own = held(service, name);
-    Predicate<Turn> fits = kept -> kept.service.isFor(service) && name.isIn(kept.table);
-    Optional<Turn> turn = own.isPresent() ? own : claimed(fits).findFirst();
+    Optional<Turn> turn =
+        own.isPresent() ? own : lent(kept -> kept.service.isFor(service) && name.isIn(kept.table));
     boolean answered = false;
     try {
       boolean done = call.in(turn.map(each -> each.called));
@@ -145,9 +171,9 @@ final class Turn {
 
   /** Has what is kept be released when this process ends, which would hold others up for a lease. */
   private static final class Exit {
-    static final boolean IS_SEEN = isSeen();
+    static volatile boolean isSeen = willBeSeen();
 
-    private static boolean isSeen() {
+    private static boolean willBeSeen() {
       try {
         Runtime.getRuntime().addShutdownHook(new Thread(Turn::releaseKept, "putifabsent-exit"));
         return true;
@@ -158,6 +184,7 @@ final class Turn {
   }
 
   private static void releaseKept() {
+    Exit.isSeen = false;
     List<Thread> releasing = claimed(turn -> true).map(turn -> daemon(turn::release)).collect(Collectors.toList());
     releasing.forEach(Thread::start);
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(EXITS_MILLIS);
@@ -223,13 +250,14 @@ final class Turn {
       Optional<Turn> here;
       do {
         waiting.asks();
-        Optional<Turn> kept = claimed(turn -> turn.isOf(service, table)).findFirst();
-        if (kept.isPresent() && !queues && kept.get().isStillKept()) {
+        Optional<Turn> kept = kept(turn -> turn.isOf(service, table));
+        if (kept.isPresent() && !queues) {
+          kept.get().isLock = true;
           HELD.get().add(kept.get());
           waiting.ends();
           return kept;
         }
-        // It may have been broken while this process stood still; and who is to begin asks whom it had better wait for.
+        // Who is to begin asks whom it had better wait for.
         kept.ifPresent(Turn::release);
         here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
         if (here.isPresent()) {
@@ -300,7 +328,8 @@ final class Turn {
 
   private void beat() {
     Thread by = holder.get();
-    if (by != null && !by.isAlive()) {
+    // Another thread may have it by now, or nobody.
+    if (by != null && !by.isAlive() && holder.get() == by) {
       LOG.warn("{} has ended, and left {} behind", by.getName(), this);
       inBackground(this::release);
       beats.cancel(false);
@@ -327,20 +356,21 @@ final class Turn {
    * in the next thread's turn.
    */
   void leave() {
-    long now = System.nanoTime();
-    boolean isFresh = now - since < LONGEST_KEPT_NANOS;
-    if (doubtful || !isFresh || Thread.currentThread().isInterrupted() || !HERE.contains(this)) {
+    boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen;
+    if (!mayBeKept || since.now().compareTo(LONGEST_KEPT) >= 0 || Thread.currentThread().isInterrupted()) {
       release();
       return;
     }
     HELD.get().remove(this);
-    left = now;
-    BEATS.schedule(this::expire, KEPT_NANOS, TimeUnit.NANOSECONDS);
+    left = new Elapsed();
+    isLock = false;
     holder.set(null);
+    // After that, however long this thread stands still here: one that comes due before it is kept would do nothing.
+    BEATS.schedule(this::expire, KEPT.toNanos(), TimeUnit.NANOSECONDS);
   }
 
   private boolean isStillKept() {
-    return System.nanoTime() - left < KEPT_NANOS;
+    return left.now().compareTo(KEPT) < 0;
   }
 
   /** One that was kept again since is not due yet. */

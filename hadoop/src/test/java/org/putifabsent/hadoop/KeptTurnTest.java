@@ -216,7 +216,6 @@ public class KeptTurnTest {
     hasty.set(Settings.LEASE, "1s");
     Turn turn = Turn.take(asked(hasty), table(), LONG).orElseThrow();
     Turn.take(asked(session()), table(), LONG).orElseThrow().release();
-    liar.always("turns/beat", LiarService.Fate.ANSWERED);
     turn.leave();
     assertThatThrownBy(() -> create(fs, instant("_20260101000000001.commit")))
         .isInstanceOf(AccessControlException.class);
@@ -248,5 +247,70 @@ public class KeptTurnTest {
     threads.shutdown();
     assertThat(counter).hasContent("200");
     assertThat(asked("turns/release")).isLessThan(100);
+  }
+
+  /** Two threads that have no lock complete beside each other, as they may where nobody has it. */
+  @Test(timeout = 60_000)
+  public void threadsWithoutATurnWaitForOneAnotherInIt() throws Exception {
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    taken().leave();
+    List<IOException> failed = new ArrayList<>();
+    Thread second =
+        new Thread(
+            () -> {
+              try {
+                create(fs, instant("_20260101000000001.commit"));
+              } catch (IOException error) {
+                failed.add(error);
+              }
+            });
+    Turn.within(
+        asked,
+        table(),
+        called -> {
+          second.start();
+          try {
+            second.join(2_000);
+          } catch (InterruptedException error) {
+            throw new AssertionError(error);
+          }
+          return true;
+        });
+    second.join();
+    assertThat(failed).isEmpty();
+  }
+
+  /** A process that takes and leaves a turn while it ends. */
+  public static void main(String[] said) {
+    Configuration conf = new Configuration();
+    conf.set(Settings.ADDRESS, said[0]);
+    conf.set(Settings.SECRET, ServiceProcess.SECRET);
+    conf.set(Settings.SESSION, UUID.randomUUID().toString());
+    Name table = Name.of(new Path(said[1]));
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> takeAndLeave(conf, table, 500)));
+    takeAndLeave(conf, table, 0);
+  }
+
+  private static void takeAndLeave(Configuration conf, Name table, long millis) {
+    try {
+      Thread.sleep(millis);
+      Turn.take(asked(conf), table, LONG).orElseThrow().leave();
+    } catch (IOException | InterruptedException error) {
+      throw new AssertionError(error);
+    }
+  }
+
+  @Test(timeout = 60_000)
+  public void aProcessThatEndsLeavesNothingBehind() throws Exception {
+    String java = System.getProperty("java.home") + "/bin/java";
+    String classes = System.getProperty("java.class.path");
+    Process process =
+        new ProcessBuilder(java, "-cp", classes, KeptTurnTest.class.getName(), liar.address, table().address)
+            .redirectErrorStream(true)
+            .redirectOutput(new File(folder, "child"))
+            .start();
+    assertThat(process.waitFor()).isZero();
+    assertThat(liar.calls).containsExactly("turns/take", "turns/release", "turns/take", "turns/release");
   }
 }
