@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
@@ -47,6 +48,8 @@ final class Turn {
   /** Those of this process that may be kept. One that has no holder is kept, and theirs who becomes that. */
   private static final Set<Turn> HERE = ConcurrentHashMap.newKeySet();
   private static final ScheduledThreadPoolExecutor BEATS = beats();
+  /** Tables whose turn was kept for longest, and since when it is not: who of another session asks has a chance. */
+  private static final Map<String, Elapsed> YIELDED = new ConcurrentHashMap<>();
 
   /** What the service calls it: no two turns are called the same. */
   final String called;
@@ -69,7 +72,8 @@ final class Turn {
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
     beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, pause, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
-    if (alone && Exit.isSeen) {
+    YIELDED.values().removeIf(Turn::isLongAgo);
+    if (alone && !YIELDED.containsKey(table.address) && Exit.isSeen) {
       HERE.add(this);
     }
   }
@@ -109,7 +113,7 @@ final class Turn {
     return HERE.stream().filter(which).filter(turn -> turn.holder.compareAndSet(null, Thread.currentThread()));
   }
 
-  /** Returns one that was kept, and is this thread's now, unless it may have been broken while this process stood still. */
+  /** Returns one that was kept, and is this thread's now; not what may be broken as this process stood still. */
   private static Optional<Turn> kept(Predicate<Turn> which) {
     Optional<Turn> kept = claimed(which).findFirst();
     if (kept.isPresent() && !kept.get().isStillKept()) {
@@ -357,7 +361,11 @@ final class Turn {
    */
   void leave() {
     boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen;
-    if (!mayBeKept || since.now().compareTo(LONGEST_KEPT) >= 0 || Thread.currentThread().isInterrupted()) {
+    boolean isOld = isLongAgo(since);
+    if (mayBeKept && isOld) {
+      YIELDED.put(table.address, new Elapsed());
+    }
+    if (!mayBeKept || isOld || Thread.currentThread().isInterrupted()) {
       release();
       return;
     }
@@ -367,6 +375,10 @@ final class Turn {
     holder.set(null);
     // After that, however long this thread stands still here: one that comes due before it is kept would do nothing.
     BEATS.schedule(this::expire, KEPT.toNanos(), TimeUnit.NANOSECONDS);
+  }
+
+  private static boolean isLongAgo(Elapsed since) {
+    return since.now().compareTo(LONGEST_KEPT) >= 0;
   }
 
   private boolean isStillKept() {

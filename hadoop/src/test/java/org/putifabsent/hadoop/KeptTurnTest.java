@@ -10,12 +10,14 @@ import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
@@ -279,6 +281,31 @@ public class KeptTurnTest {
         });
     second.join();
     assertThat(failed).isEmpty();
+  }
+
+  @Test(timeout = 60_000)
+  public void threadsThatHandItOnLeaveAnotherSessionAChance() throws Exception {
+    AtomicBoolean ends = new AtomicBoolean();
+    ExecutorService threads = Executors.newFixedThreadPool(3);
+    Callable<Void> busy =
+        () -> {
+          while (!ends.get()) {
+            Turn turn = taken();
+            Thread.sleep(50);
+            turn.leave();
+          }
+          return null;
+        };
+    List<Future<Void>> all = List.of(threads.submit(busy), threads.submit(busy), threads.submit(busy));
+    Thread.sleep(1_000);
+    Optional<Turn> other = Turn.take(asked(session()), table(), TimeUnit.SECONDS.toNanos(30));
+    ends.set(true);
+    other.ifPresent(Turn::release);
+    for (Future<Void> each : all) {
+      each.get();
+    }
+    threads.shutdown();
+    assertThat(other).isPresent();
   }
 
   /** A process that takes and leaves a turn while it ends. */
