@@ -181,7 +181,7 @@ final class Turn {
       try {
         Runtime.getRuntime().addShutdownHook(new Thread(Turn::releaseKept, "putifabsent-exit"));
         return true;
-      } catch (IllegalStateException exits) {
+      } catch (IllegalStateException | SecurityException unseen) {
         return false;
       }
     }
