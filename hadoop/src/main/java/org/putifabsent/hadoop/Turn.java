@@ -40,7 +40,9 @@ final class Turn {
   private static final int LONGEST_THREAD = 200;
   // Hudi takes its lock several times for one commit, a few requests apart. A process that is killed now leaves it held.
   private static final Duration KEPT = Duration.ofMillis(500);
-  private static final Duration LONGEST_KEPT = Duration.ofSeconds(10);
+  private static final Duration LONGEST_KEPT = Duration.ofSeconds(20);
+  // Others ask each half second, at least.
+  private static final Duration YIELDS = Duration.ofSeconds(1);
   private static final long LOOKS_MILLIS = 5;
   private static final long EXITS_MILLIS = 2_000;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
@@ -48,7 +50,7 @@ final class Turn {
   /** Those of this process that may be kept. One that has no holder is kept, and theirs who becomes that. */
   private static final Set<Turn> HERE = ConcurrentHashMap.newKeySet();
   private static final ScheduledThreadPoolExecutor BEATS = beats();
-  /** Tables whose turn was kept for longest, and since when it is not: who of another session asks has a chance. */
+  /** Tables whose turn was handed on for longest, and since when this process leaves it to who else asks. */
   private static final Map<String, Elapsed> YIELDED = new ConcurrentHashMap<>();
 
   /** What the service calls it: no two turns are called the same. */
@@ -62,6 +64,7 @@ final class Turn {
   /** It is some thread's until that leaves it; else it is kept, or lent for a call. */
   private volatile boolean isLock = true;
   private volatile Elapsed left = since;
+  private volatile boolean isHandedOn;
   private volatile boolean doubtful;
   private volatile boolean over;
 
@@ -72,8 +75,7 @@ final class Turn {
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
     beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, pause, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
-    YIELDED.values().removeIf(Turn::isLongAgo);
-    if (alone && !YIELDED.containsKey(table.address) && Exit.isSeen) {
+    if (alone && Exit.isSeen) {
       HERE.add(this);
     }
   }
@@ -251,21 +253,24 @@ final class Turn {
         throw new InterruptedException("interrupted before the turn of " + table + " was taken");
       }
       Pauses pauses = new Pauses(nanos, GROWTH, LONGEST_PAUSE_MILLIS);
-      Optional<Turn> here;
+      boolean waitsHere;
       do {
         waiting.asks();
         Optional<Turn> kept = kept(turn -> turn.isOf(service, table));
         if (kept.isPresent() && !queues) {
           kept.get().isLock = true;
+          kept.get().isHandedOn = true;
           HELD.get().add(kept.get());
           waiting.ends();
           return kept;
         }
         // Who is to begin asks whom it had better wait for.
         kept.ifPresent(Turn::release);
-        here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
-        if (here.isPresent()) {
-          waiting.isFor("another thread, which has " + here.get());
+        Optional<Turn> here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
+        here.ifPresent(turn -> waiting.isFor("another thread, which has " + turn));
+        YIELDED.values().removeIf(since -> since.now().compareTo(YIELDS) >= 0);
+        waitsHere = here.isPresent() || YIELDED.containsKey(table.address);
+        if (waitsHere) {
           continue;
         }
         known = false;
@@ -284,7 +289,7 @@ final class Turn {
           }
           LOG.debug("the turn of {}: {}", table, refusal.getMessage());
         }
-      } while (here.isPresent() ? pauses.goOn(LOOKS_MILLIS) : pauses.goOn());
+      } while (waitsHere ? pauses.goOn(LOOKS_MILLIS) : pauses.goOn());
       return Optional.empty();
     } catch (InterruptedException | Service.Interrupted gone) {
       Thread.interrupted();
@@ -360,13 +365,18 @@ final class Turn {
    * in the next thread's turn.
    */
   void leave() {
-    boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen;
-    boolean isOld = isLongAgo(since);
-    if (mayBeKept && isOld) {
-      YIELDED.put(table.address, new Elapsed());
-    }
-    if (!mayBeKept || isOld || Thread.currentThread().isInterrupted()) {
+    boolean isOld = since.now().compareTo(LONGEST_KEPT) >= 0;
+    boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen && !isOld;
+    if (!mayBeKept || Thread.currentThread().isInterrupted()) {
+      boolean yields = isHandedOn && isOld;
+      if (yields) {
+        YIELDED.put(table.address, new Elapsed());
+      }
       release();
+      if (yields) {
+        // Others see it from now on.
+        YIELDED.put(table.address, new Elapsed());
+      }
       return;
     }
     HELD.get().remove(this);
@@ -375,10 +385,6 @@ final class Turn {
     holder.set(null);
     // After that, however long this thread stands still here: one that comes due before it is kept would do nothing.
     BEATS.schedule(this::expire, KEPT.toNanos(), TimeUnit.NANOSECONDS);
-  }
-
-  private static boolean isLongAgo(Elapsed since) {
-    return since.now().compareTo(LONGEST_KEPT) >= 0;
   }
 
   private boolean isStillKept() {
