@@ -50,8 +50,8 @@ final class Turn {
   /** Those of this process that may be kept. One that has no holder is kept, and theirs who becomes that. */
   private static final Set<Turn> HERE = ConcurrentHashMap.newKeySet();
   private static final ScheduledThreadPoolExecutor BEATS = beats();
-  /** Tables whose turn was handed on for longest, and since when this process leaves it to who else asks. */
-  private static final Map<String, Elapsed> YIELDED = new ConcurrentHashMap<>();
+  /** Turns that were handed on for longest, and since when their session leaves the next one to who else asks. */
+  private static final Map<Turn, Elapsed> YIELDED = new ConcurrentHashMap<>();
 
   /** What the service calls it: no two turns are called the same. */
   final String called;
@@ -269,7 +269,7 @@ final class Turn {
         Optional<Turn> here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
         here.ifPresent(turn -> waiting.isFor("another thread, which has " + turn));
         YIELDED.values().removeIf(since -> since.now().compareTo(YIELDS) >= 0);
-        waitsHere = here.isPresent() || YIELDED.containsKey(table.address);
+        waitsHere = here.isPresent() || YIELDED.keySet().stream().anyMatch(turn -> turn.isOf(service, table));
         if (waitsHere) {
           continue;
         }
@@ -370,12 +370,12 @@ final class Turn {
     if (!mayBeKept || Thread.currentThread().isInterrupted()) {
       boolean yields = isHandedOn && isOld;
       if (yields) {
-        YIELDED.put(table.address, new Elapsed());
+        YIELDED.put(this, new Elapsed());
       }
       release();
       if (yields) {
         // Others see it from now on.
-        YIELDED.put(table.address, new Elapsed());
+        YIELDED.put(this, new Elapsed());
       }
       return;
     }

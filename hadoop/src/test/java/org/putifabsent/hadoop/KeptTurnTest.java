@@ -283,7 +283,7 @@ public class KeptTurnTest {
     assertThat(failed).isEmpty();
   }
 
-  @Test(timeout = 300_000)
+  @Test(timeout = 120_000)
   public void threadsThatHandItOnLeaveAnotherSessionAChance() throws Exception {
     AtomicBoolean ends = new AtomicBoolean();
     ExecutorService threads = Executors.newFixedThreadPool(3);
@@ -298,7 +298,7 @@ public class KeptTurnTest {
         };
     List<Future<Void>> all = List.of(threads.submit(busy), threads.submit(busy), threads.submit(busy));
     Thread.sleep(1_000);
-    Optional<Turn> other = Turn.take(asked(session()), table(), LONG / 2);
+    Optional<Turn> other = Turn.take(asked(session()), table(), TimeUnit.SECONDS.toNanos(100));
     ends.set(true);
     other.ifPresent(Turn::release);
     for (Future<Void> each : all) {
