@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -216,7 +215,7 @@ class Ledgers:
 
     def is_alone(self, name: Name) -> bool:
         """Whether nobody else has written to a table for long, or begun to, as far as this mount has read."""
-        book, now = self._books.get(name.state), time.monotonic()
+        book, now = self._books.get(name.state), asleep_too()
         if book is None:
             return False
         others, since = self._alone.get(name.state, (-1, now))

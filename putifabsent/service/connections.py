@@ -39,11 +39,19 @@ _LINGERING_SECONDS = 1.0  # so long a refused caller may go on sending, to hear 
 _END, _BEGIN = b"\r\n\r\n", re.compile(rb"[A-Z]{0,16}(?: |\Z)")
 """How the head of a request ends, and begins, as far as it has come."""
 _LONGEST_HEAD = 16_384  # twice a line that aiohttp takes: all strangers together keep 64 MiB
-_LAST = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
+
+
+def _last(status: bytes, body: bytes) -> bytes:
+    """Return the last answer on a connection."""
+    head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    return head % (status, len(body)) + body
+
+
 _NO_REQUEST = b'{"error": "request", "message": "this is no request of HTTP/1.1"}'
-_REFUSED = _LAST % (b"400 Bad Request", len(_NO_REQUEST), _NO_REQUEST)
-_ENDING = b'{"error": "busy", "message": "nothing was done: it is about to end"}'
-_LEFT = _LAST % (b"503 Service Unavailable", len(_ENDING), _ENDING)
+_REFUSED = _last(b"400 Bad Request", _NO_REQUEST)
+_LEFT = _last(
+    b"503 Service Unavailable", b'{"error": "busy", "message": "nothing was done: it is about to end"}'
+)
 
 _log = logging.getLogger(__name__)
 

@@ -215,8 +215,8 @@ def _forget(table: Table, *, but: Collection[str] = ()) -> int:
 def _settle(table: Table, progress: Progress | None) -> None:
     """Publish all that is decided, and see that it is."""
     after = check(table, repair=True, grace=0, progress=progress).after
-    for why in table.refused:
-        raise why
+    if table.refused:
+        raise table.refused[0]
     _refuse(table, after, tuple(What))
     table.walk()
 

@@ -257,7 +257,7 @@ def test_who_has_long_been_alone_with_a_table_hears_so(
 ) -> None:
     a, b = (Writer(memory.mount(writer_session=each), table_in(memory)) for each in "ab")
     now = 0.0
-    monkeypatch.setattr("putifabsent.fsspec_plugin.ledgers.time.monotonic", lambda: now)
+    monkeypatch.setattr("putifabsent.fsspec_plugin.ledgers.asleep_too", lambda: now)
 
     def alone(writer: Writer = a) -> bool:
         taken = Remote(writer.fs).take_turn(writer.root, token(), thread="", lease=60.0)
@@ -288,7 +288,7 @@ def test_who_read_no_more_of_others_than_a_checkpoint_of_its_own_session_is_not_
         for each in "aab"
     )
     now = 0.0
-    monkeypatch.setattr("putifabsent.fsspec_plugin.ledgers.time.monotonic", lambda: now)
+    monkeypatch.setattr("putifabsent.fsspec_plugin.ledgers.asleep_too", lambda: now)
 
     def alone(writer: Writer) -> bool:
         taken = Remote(writer.fs).take_turn(writer.root, token(), thread="", lease=60.0)

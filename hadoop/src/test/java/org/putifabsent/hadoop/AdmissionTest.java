@@ -6,8 +6,6 @@ import static org.putifabsent.hadoop.ServiceCallsTest.create;
 
 import java.io.File;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
@@ -48,10 +46,7 @@ public class AdmissionTest {
   }
 
   private Path table() throws IOException {
-    File timeline = new File(folder, ".hoodie/timeline");
-    assertThat(timeline.mkdirs()).isTrue();
-    File properties = new File(folder, ".hoodie/hoodie.properties");
-    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
+    TurnTest.makeTable(folder);
     return path(".hoodie/timeline/" + INSTANT + ".commit.requested");
   }
 

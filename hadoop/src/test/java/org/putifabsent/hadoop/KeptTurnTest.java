@@ -2,6 +2,7 @@ package org.putifabsent.hadoop;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.putifabsent.hadoop.TurnTest.create;
 
 import java.io.File;
 import java.io.IOException;
@@ -19,10 +20,8 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.security.AccessControlException;
 import org.junit.After;
 import org.junit.Before;
@@ -42,28 +41,18 @@ public class KeptTurnTest {
   @Before
   public void setUp() throws IOException {
     folder = new File(System.getProperty("hadoop.tmp.dir"), UUID.randomUUID().toString());
-    assertThat(new File(folder, ".hoodie/timeline").mkdirs()).isTrue();
-    File properties = new File(folder, ".hoodie/hoodie.properties");
-    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
-    conf = session();
+    TurnTest.makeTable(folder);
+    conf = TurnTest.session();
     liar = new LiarService(conf.get(Settings.ADDRESS));
     liar.always("turns/take", LiarService.Fate.ALONE);
     conf.set(Settings.ADDRESS, liar.address);
-    asked = asked(conf);
+    asked = TurnTest.asked(conf);
   }
 
   @After
   public void tearDown() {
     Turn.releaseIn(table());
     liar.close();
-  }
-
-  private static Configuration session() {
-    return ServiceProcess.session(RawLocalFileSystem.class);
-  }
-
-  private static Service asked(Configuration conf) throws IOException {
-    return Service.of(Settings.of(conf));
   }
 
   private Name table() {
@@ -78,10 +67,11 @@ public class KeptTurnTest {
     return Turn.take(asked, table(), LONG).orElseThrow();
   }
 
-  private static void create(FileSystem fs, Path path) throws IOException {
-    try (FSDataOutputStream out = fs.create(path, false)) {
-      out.writeBytes("{}");
-    }
+  /** Returns the filesystem of this session, which has begun the instant. */
+  private FileSystem begun() throws IOException {
+    FileSystem fs = RawNamesTest.guarded(conf);
+    create(fs, instant(".commit.requested"));
+    return fs;
   }
 
   private int asked(String call) {
@@ -113,7 +103,7 @@ public class KeptTurnTest {
   @Test
   public void anotherSessionGetsItInAMoment() throws Exception {
     taken().leave();
-    Turn other = Turn.take(asked(session()), table(), LONG).orElseThrow();
+    Turn other = Turn.take(TurnTest.asked(TurnTest.session()), table(), LONG).orElseThrow();
     assertThat(asked("turns/release")).isEqualTo(1);
     other.release();
   }
@@ -137,8 +127,7 @@ public class KeptTurnTest {
   @Test
   public void afterACallThatWasNotAnsweredItIsGivenBackAtOnce() throws Exception {
     conf.set(Settings.DEADLINE, "1s");
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, instant(".commit.requested"));
+    FileSystem fs = begun();
     Turn turn = taken();
     liar.next("create", LiarService.Fate.UNKNOWN);
     liar.always("resolve", LiarService.Fate.UNKNOWN);
@@ -150,8 +139,7 @@ public class KeptTurnTest {
 
   @Test
   public void aThreadWithoutATurnCompletesInIt() throws Exception {
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, instant(".commit.requested"));
+    FileSystem fs = begun();
     Turn turn = taken();
     turn.leave();
     create(fs, instant("_20260101000000001.commit"));
@@ -162,8 +150,7 @@ public class KeptTurnTest {
 
   @Test
   public void whatNobodyHasAnyMoreIsNobodys() throws Exception {
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, instant(".commit.requested"));
+    FileSystem fs = begun();
     taken().leave();
     Turn.releaseIn(Name.of(new Path("file:" + folder)));
     create(fs, instant("_20260101000000001.commit"));
@@ -172,8 +159,7 @@ public class KeptTurnTest {
 
   @Test
   public void aTableThatIsRemovedAndMadeAgainHasTurnsOfItsOwn() throws Exception {
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, instant(".commit.requested"));
+    FileSystem fs = begun();
     Turn before = taken();
     before.leave();
     assertThat(fs.delete(new Path("file:" + folder + "/.hoodie"), true)).isTrue();
@@ -212,12 +198,11 @@ public class KeptTurnTest {
   @Test
   public void oneThatWasBrokenIsNobodys() throws Exception {
     liar.always("turns/beat", LiarService.Fate.REQUEST_LOST);
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, instant(".commit.requested"));
+    FileSystem fs = begun();
     Configuration hasty = new Configuration(conf);
     hasty.set(Settings.LEASE, "1s");
-    Turn turn = Turn.take(asked(hasty), table(), LONG).orElseThrow();
-    Turn.take(asked(session()), table(), LONG).orElseThrow().release();
+    Turn turn = Turn.take(TurnTest.asked(hasty), table(), LONG).orElseThrow();
+    Turn.take(TurnTest.asked(TurnTest.session()), table(), LONG).orElseThrow().release();
     turn.leave();
     assertThatThrownBy(() -> create(fs, instant("_20260101000000001.commit")))
         .isInstanceOf(AccessControlException.class);
@@ -236,8 +221,7 @@ public class KeptTurnTest {
               () -> {
                 for (int time = 0; time < 25; time++) {
                   Turn turn = taken();
-                  int seen = Integer.parseInt(new String(Files.readAllBytes(counter.toPath()), StandardCharsets.UTF_8));
-                  Files.write(counter.toPath(), Integer.toString(seen + 1).getBytes(StandardCharsets.UTF_8));
+                  TurnTest.count(counter);
                   turn.leave();
                 }
                 return null;
@@ -254,8 +238,7 @@ public class KeptTurnTest {
   /** Two threads that have no lock complete beside each other, as they may where nobody has it. */
   @Test(timeout = 60_000)
   public void threadsWithoutATurnWaitForOneAnotherInIt() throws Exception {
-    FileSystem fs = RawNamesTest.guarded(conf);
-    create(fs, instant(".commit.requested"));
+    FileSystem fs = begun();
     taken().leave();
     List<IOException> failed = new ArrayList<>();
     Thread second =
@@ -298,7 +281,7 @@ public class KeptTurnTest {
         };
     List<Future<Void>> all = List.of(threads.submit(busy), threads.submit(busy), threads.submit(busy));
     Thread.sleep(1_000);
-    Optional<Turn> other = Turn.take(asked(session()), table(), TimeUnit.SECONDS.toNanos(100));
+    Optional<Turn> other = Turn.take(TurnTest.asked(TurnTest.session()), table(), TimeUnit.SECONDS.toNanos(100));
     ends.set(true);
     other.ifPresent(Turn::release);
     for (Future<Void> each : all) {
@@ -322,7 +305,7 @@ public class KeptTurnTest {
   private static void takeAndLeave(Configuration conf, Name table, long millis) {
     try {
       Thread.sleep(millis);
-      Turn.take(asked(conf), table, LONG).orElseThrow().leave();
+      Turn.take(TurnTest.asked(conf), table, LONG).orElseThrow().leave();
     } catch (IOException | InterruptedException error) {
       throw new AssertionError(error);
     }

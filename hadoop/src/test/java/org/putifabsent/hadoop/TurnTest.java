@@ -47,9 +47,7 @@ public class TurnTest {
   @Before
   public void setUp() throws IOException {
     folder = new File(System.getProperty("hadoop.tmp.dir"), UUID.randomUUID().toString());
-    assertThat(new File(folder, ".hoodie/timeline").mkdirs()).isTrue();
-    File properties = new File(folder, ".hoodie/hoodie.properties");
-    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
+    makeTable(folder);
     liar = new LiarService(session().get(Settings.ADDRESS));
   }
 
@@ -60,6 +58,12 @@ public class TurnTest {
     liar.close();
   }
 
+  static void makeTable(File folder) throws IOException {
+    assertThat(new File(folder, ".hoodie/timeline").mkdirs()).isTrue();
+    File properties = new File(folder, ".hoodie/hoodie.properties");
+    Files.write(properties.toPath(), "hoodie.table.version=9\n".getBytes(StandardCharsets.UTF_8));
+  }
+
   private Name table() {
     return Name.of(new Path("file:" + folder + "/.hoodie"));
   }
@@ -68,7 +72,7 @@ public class TurnTest {
     return new Path("file:" + folder + "/.hoodie/timeline/" + INSTANT + last);
   }
 
-  private static Configuration session() {
+  static Configuration session() {
     return ServiceProcess.session(RawLocalFileSystem.class);
   }
 
@@ -76,7 +80,7 @@ public class TurnTest {
     return ServiceProcess.session(address, RawLocalFileSystem.class);
   }
 
-  private static Service asked(Configuration conf) throws IOException {
+  static Service asked(Configuration conf) throws IOException {
     return Service.of(Settings.of(conf));
   }
 
@@ -90,7 +94,7 @@ public class TurnTest {
     return turn;
   }
 
-  private static void create(FileSystem fs, Path path) throws IOException {
+  static void create(FileSystem fs, Path path) throws IOException {
     try (FSDataOutputStream out = fs.create(path, false)) {
       out.writeBytes("{}");
     }
@@ -115,6 +119,13 @@ public class TurnTest {
     return liar.bodies.stream()
         .flatMap(body -> pattern.matcher(body).results().map(found -> found.group(1)))
         .collect(Collectors.toList());
+  }
+
+  /** Counts one on in a file: of two at once, one would be lost. */
+  static void count(File counter) throws IOException, InterruptedException {
+    int seen = Integer.parseInt(new String(Files.readAllBytes(counter.toPath()), StandardCharsets.UTF_8));
+    Thread.sleep(1);
+    Files.write(counter.toPath(), Integer.toString(seen + 1).getBytes(StandardCharsets.UTF_8));
   }
 
   private long records(String kind) throws IOException {
@@ -197,9 +208,7 @@ public class TurnTest {
               () -> {
                 for (int time = 0; time < 3; time++) {
                   Turn turn = Turn.take(asked, table(), LONG).orElseThrow();
-                  int seen = Integer.parseInt(new String(Files.readAllBytes(counter.toPath()), StandardCharsets.UTF_8));
-                  Thread.sleep(1);
-                  Files.write(counter.toPath(), Integer.toString(seen + 1).getBytes(StandardCharsets.UTF_8));
+                  count(counter);
                   turn.release();
                 }
                 return null;
