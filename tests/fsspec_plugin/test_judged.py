@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from putifabsent import Fenced, NameTaken
+from putifabsent.backends.base import InMemory
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 
 if TYPE_CHECKING:
@@ -41,6 +44,42 @@ def test_who_is_refused_for_what_a_dead_writer_has_completed_finds_it_in_the_sto
     with pytest.raises((Fenced, NameTaken)):
         REFUSED[step](Writer(memory.mount(writer_session=session, skip_instance_cache=True), root))
     assert memory.read(name) == BODY
+
+
+def before_a_commit_of_another_tool(writer: Writer) -> None:
+    writer.begins("300")
+    writer.fs.fs.pipe_file(writer.completed("300"), BODY)
+    writer.completes("300")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        REFUSED["committed once more"],
+        REFUSED["requested"],
+        lambda writer: writer.fs.pipe_file(writer.requested("150"), b""),
+        before_a_commit_of_another_tool,
+    ],
+    ids=["committed once more", "requested", "requested by another tool", "committed by another tool"],
+)
+def test_who_is_refused_keeps_nothing_of_what_it_would_have_written(
+    memory: Ground, refused: Callable[[Writer], object], collect: Callable[[], int]
+) -> None:
+    """A collection may come long after that."""
+    root = table_in(memory)
+    writer = Writer(memory.mount(writer_session="a"), root)
+    writer.commits("100", BODY)
+    memory.write(writer.requested("150"), b"")
+    collect()
+    gc.disable()
+    try:
+        with suppress(Fenced, NameTaken):
+            refused(writer)
+            pytest.fail("it was not refused")
+        kept = [each for each in gc.get_objects() if isinstance(each, InMemory)]
+    finally:
+        gc.enable()
+    assert not kept
 
 
 def test_who_looked_before_the_table_was_made_removes_nothing_of_it(memory: Ground) -> None:

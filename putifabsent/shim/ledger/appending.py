@@ -15,6 +15,7 @@ won, counts only after another listing: it may have landed when the life was ove
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -70,12 +71,13 @@ def append(
         if number is not None and looked:
             return number
         is_behind = ledger.listed > state.number or not (state.life or looked)
-        record, no = (None, None) if is_behind or number is not None else _wanted(ledger, draft, creation)
+        record = None
+        # What may be old refuses nothing yet.
+        with contextlib.suppress(*(() if looked else (PutIfAbsentError,))):
+            record = None if is_behind or number is not None else _wanted(ledger, draft, creation)
         if record is None and not looked:
             looked = yield from ledger.catch_up(creation)
             continue
-        if record is None and no is not None:
-            raise no
         if record is None:
             return None
         looked = False
@@ -104,24 +106,19 @@ def about(path: str, creation: Creation, appending: Protocol[T]) -> Protocol[T]:
         raise
 
 
-def _wanted(
-    ledger: Ledger, draft: Draft, creation: Creation
-) -> tuple[Record | None, PutIfAbsentError | None]:
-    """Return what is to be appended now, or why nothing can be: a checkpoint, where one is due."""
+def _wanted(ledger: Ledger, draft: Draft, creation: Creation) -> Record | None:
+    """Return what is to be appended now: a checkpoint, where one is due. It may raise why nothing can be."""
     state = ledger.state
-    try:
-        record = draft(state)
-    except PutIfAbsentError as error:
-        return None, error
+    record = draft(state)
     if record is not None and not state.moved:
         reason = record.why_not(state)
         if reason is not None:
-            return None, Fenced(errno.EPERM, reason, ledger.root)
+            raise Fenced(errno.EPERM, reason, ledger.root)
         if state.is_due:
             record = Checkpoint(ledger.session, creation.token, state.condensed())
         elif not state.life and state.number > 0:
             record = Move(ledger.session, f"{creation.token}-move")
-    return record, None
+    return record
 
 
 def _append(ledger: Ledger, record: Record, creation: Creation) -> Protocol[int | None]:

@@ -134,21 +134,25 @@ def create(  # noqa: PLR0913 - what a creation takes, and a commit
         return (yield from by_name())
     except OutcomeUnknown:
         raise
-    except Exception as error:  # noqa: BLE001 - it is raised when the instant is free again
-        failed = error
-    held = ledger.state.open.get(instant)
-    if held is not None and held.token == creation.token:
-        # It was opened by this very call: for a name that is older than the ledger, or was refused.
-        token = f"{creation.token}-free"
+    except Exception:
+        held = ledger.state.open.get(instant)
+        if held is not None and held.token == creation.token:
+            # It was opened by this very call: for a name that is older than the ledger, or was refused.
+            with contextlib.suppress(OSError):
+                yield from _freed(ledger, instant, creation)
+        raise
 
-        def free(state: State) -> Record | None:
-            still = state.open.get(instant)
-            is_mine = still is not None and still.token == creation.token
-            return Free(instant, ledger.session, token) if is_mine else None
 
-        with contextlib.suppress(OSError):
-            yield from append(ledger, free, creation._replace(token=token))
-    raise failed
+def _freed(ledger: Ledger, instant: str, creation: Creation) -> Protocol[int | None]:
+    """Free an instant again that this creation has opened."""
+    token = f"{creation.token}-free"
+
+    def free(state: State) -> Record | None:
+        still = state.open.get(instant)
+        is_mine = still is not None and still.token == creation.token
+        return Free(instant, ledger.session, token) if is_mine else None
+
+    return append(ledger, free, creation._replace(token=token))
 
 
 def delete(

@@ -162,18 +162,17 @@ def _decide(
         return
     except OutcomeUnknown:
         raise
-    except Exception as error:  # noqa: BLE001 - it is raised when the body is gone
-        failed = error
-    try:
-        yield from removed(key)
-        if ledger.ended != ended:
-            yield from _withdraw(path, creation.token)
-    except OSError as error:
-        # In the life that is over a record may name it; else none does, and it is litter.
-        if ledger.ended != ended:
-            reason = f"{failed}; others may have read its record before, and it can't be withdrawn: {error}"
-            raise OutcomeUnknown(path, creation.token, reason) from failed
-    raise failed
+    except Exception as failed:
+        try:
+            yield from removed(key)
+            if ledger.ended != ended:
+                yield from _withdraw(path, creation.token)
+        except OSError as error:
+            # In the life that is over a record may name it; else none does, and it is litter.
+            if ledger.ended != ended:
+                reason = f"{failed}; others may have read its record before; it can't be withdrawn: {error}"
+                raise OutcomeUnknown(path, creation.token, reason) from failed
+        raise
 
 
 def _withdraw(path: str, token: str) -> Protocol[None]:
@@ -204,11 +203,10 @@ def _put(ledger: Ledger, path: str, instant: str, body: Body, creation: Creation
     try:
         yield from _see(ledger, path, seen, creation)
         return key
-    except Exception as error:  # noqa: BLE001 - it is raised when the body is gone
-        failed = error
-    with contextlib.suppress(OSError):
-        yield from removed(key)
-    raise failed
+    except Exception:
+        with contextlib.suppress(OSError):
+            yield from removed(key)
+        raise
 
 
 def _see(ledger: Ledger, path: str, seen: HeadOutcome, creation: Creation) -> Protocol[None]:
