@@ -115,8 +115,15 @@ class Ledgers:
                     self._prune(ledger)
 
     def is_old(self, state: str) -> bool:
-        """Whether what was read of a ledger is so old that others must be heard once more."""
-        return asleep_too() - self._listed.get(state, -_GOOD_FOR) >= _GOOD_FOR
+        """Whether what was read of a ledger is so old that others must be heard once more: by who asks.
+
+        Whether or not the store answers, nobody else asks for as long.
+        """
+        now = asleep_too()
+        if now - self._listed.get(state, -_GOOD_FOR) < _GOOD_FOR:
+            return False
+        self._listed.keep(state, now)
+        return True
 
     def _keep(self, state: str, ledger: Ledger) -> None:
         self._books[state] = ledger

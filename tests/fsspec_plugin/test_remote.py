@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent.backends.base import InMemory
+from putifabsent.backends.base import InMemory, TryAgain
 from putifabsent.errors import Fenced, NameTaken, OutcomeUnknown, UnsafeStore
 from putifabsent.fsspec_plugin import ledgers
 from putifabsent.fsspec_plugin.remote import Admission, Remote, Taken
@@ -409,3 +409,26 @@ def test_an_owner_who_may_not_list_any_more_goes_by_what_it_has_read(
     stub.script(Op.LIST, Fault.FORBIDDEN_403)
     fs.pipe_file(writer.slice_of("100", "1-0-2"), b"its own")
     assert fs.cat_file(writer.slice_of("100", "1-0-2")) == b"its own"
+
+
+def test_while_a_ledger_can_not_be_listed_one_slice_a_minute_waits_for_it(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(ledgers, "asleep_too", lambda: now)
+    writer = Writer(memory.mount(deadline=0.1, skip_instance_cache=True), table_in(memory))
+    writer.begins("100")
+    unanswered: list[str] = []
+
+    def lists(folder: str, *_: Any) -> TryAgain:
+        unanswered.append(folder)
+        return TryAgain(TimeoutError())
+
+    monkeypatch.setattr(writer.fs.backend, "list", lists)
+    waited: list[bool] = []
+    for seconds in (60, 0, 59, 1):
+        now += seconds
+        before = len(unanswered)
+        writer.fs.pipe_file(writer.slice_of("100", f"{len(waited)}-0-2"), b"")
+        waited.append(len(unanswered) > before)
+    assert waited == [True, False, False, True]
