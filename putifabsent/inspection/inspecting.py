@@ -12,6 +12,7 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -244,11 +245,20 @@ class _Walk:
         wanted = [each for each in folders if _last(each) not in skipped and not is_state(each)]
         for done, folder in enumerate(wanted):
             self._report(done, wanted, paths)
-            inside = found_below(self._fs, folder)
+            inside = self._below(folder)
             paths.update((path, info.get("size")) for path, info in inside.items() if not is_state(path))
         self._report(len(wanted), wanted, paths)
         self.files = len(paths)
         return Files(paths, {_last(path): path for path in paths})
+
+    def _below(self, folder: str) -> dict[str, dict[str, Any]]:
+        """Return the details of all files below a folder, and of those in folders that links lead to."""
+        found = found_below(self._fs, folder)
+        for link in [path for path, info in found.items() if info.get("islink") and self._fs.isdir(path)]:
+            del found[link]
+            if not Path(link).parent.resolve().is_relative_to(Path(link).resolve()):  # else it would not end
+                found.update(self._below(link))
+        return found
 
     def _report(self, done: int, wanted: Collection[str], paths: Collection[str]) -> None:
         if self._progress is not None:

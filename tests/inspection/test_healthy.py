@@ -291,10 +291,11 @@ def test_writers_of_delta_encode_the_same_path_differently(place: Place) -> None
 def test_files_may_be_links_to_others(tmp_path: Path) -> None:
     root, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
     table = Delta(fsspec.filesystem("file", auto_mkdir=True), str(root))
-    table.change(0, "a", "p=1/b")
+    table.change(0, "a", "p=1/b", "p=2/q=2/d")
     table.change(1, "c")
     elsewhere.mkdir()
-    for name in ("a", "p=1", f"_delta_log/{1:020d}.json"):
+    (root / "p=2/table").symlink_to(root)
+    for name in ("a", "p=1", "p=2/q=2", f"_delta_log/{1:020d}.json"):
         moved = elsewhere / Path(name).name
         (root / name).rename(moved)
         (root / name).symlink_to(moved)
