@@ -323,6 +323,26 @@ def test_a_ledger_goes_on_by_another_arbiter(local: Ground, new: str, request: p
     assert check(to, local.folder) == []
 
 
+def test_a_table_that_left_a_registry_is_mounted_with_it_again_when_it_was_dropped(
+    local: Ground, registry: str
+) -> None:
+    """Its claims say that records are where they are not any more; who goes on by them hears what to do."""
+    claims = by(local, registry)
+    fs, instant = mounted(claims), hudi_table(claims)
+    fs.pipe_file(f"{instant}.commit.requested", b"")
+    leave(fs, local.folder)
+    to = mounted(fresh(claims))
+    with pytest.raises(OSError, match="end the ledger by `putifabsent drop`"):
+        to.pipe_file(f"{instant}.commit.inflight", b"")
+    drop(to, local.folder)
+    to = mounted(fresh(claims))
+    to.pipe_file(f"{instant}.commit.inflight", b"")
+    to.pipe_file(f"{instant}_20260101000000001.commit", b"{}")
+    assert check(to, local.folder) == []
+    with pytest.raises(NameTaken):
+        to.pipe_file(f"{instant}.commit.requested", b"")
+
+
 def test_a_file_is_no_table(local: Ground) -> None:
     fs = begun(by(local, "ballot"))
     for call in (leave, drop, check):
