@@ -218,6 +218,14 @@ class Table:
                     self.fs.fs.rmdir(folder)
         return len(paths)
 
+    def remove_empty(self) -> None:
+        """Remove from disk the folders of tables that are gone: they were kept for what is removed by now."""
+        for state in self.states if self.fs.backend.kind == "local" else ():
+            folder = state.rpartition("/")[0]
+            for each in () if self.is_there(state) else (folder, folder.removesuffix("/.hoodie")):
+                with contextlib.suppress(OSError):
+                    self.fs.fs.rmdir(each)
+
 
 # --- what dead writers have left
 

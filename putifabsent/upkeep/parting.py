@@ -115,6 +115,7 @@ def drop(fs: GuardedFileSystem, path: str) -> int:
     ledgers = _settled_ledgers(table)
     # In this order, so that after a failure no record seems to be decided and not published.
     removed = _remove(table, fs.decider.keys) + table.remove(ledgers) + _remove(table, _RECORDS)
+    table.remove_empty()
     return removed + _forget_claims(table)
 
 
