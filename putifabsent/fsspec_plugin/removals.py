@@ -136,7 +136,9 @@ class Removals:
         if self._mount.has_folders and (yield from self._guard.reads.located(name, helps=False)) is None:
             if (yield Call("isdir", (full,))):
                 return False
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
+            # Else somebody has died who was removing it, or who published it is slow.
+            if not (yield Call("isfile", (full,))):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), full)
         last = last or (yield Decide(goes_for_good(name)))
         if (yield Decide(arbiter.delete(name, self._mount.looker(name), last=last), name)):
             yield from self._forgetting_before(name, arbiter)

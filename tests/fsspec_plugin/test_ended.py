@@ -70,6 +70,13 @@ def test_what_has_ended_makes_way_for_the_next(ended: Ground) -> None:
     assert [each["size"] for each in ended.fs.ls(ended.name("_delta_log"), detail=True)] == [len(LATER)]
 
 
+@OTHERWISE
+def test_what_has_ended_and_is_shown_is_removed_once_more(ended: Ground) -> None:
+    """Who asks the store itself sees it, as Hudi's rollback does whose service died in the middle of it."""
+    ended.fs.rm_file(ended.log())
+    assert not ended.is_there(ended.log())
+
+
 def resolved_in_its_second_life(ground: Ground) -> Any:
     """Return what a creation is told of its outcome when it was deleted, and another has its name."""
     ground.fs.pipe_file(ground.log(), BODY)
