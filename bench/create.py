@@ -22,6 +22,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import boto3
 import fsspec
@@ -94,6 +95,29 @@ def interleaved(
             times[name].append(time.perf_counter() - start)
         tick()
     return {name: statistics.median(taken) * 1e6 for name, taken in times.items()}
+
+
+def own(stub: StubServer, rounds: int) -> dict[str, float]:
+    """Return the median microseconds of a guarded create whose request is answered at once, by no server.
+
+    Between two of them the thread does nothing, or it sleeps, as it does while it waits for an answer:
+    processors are slower just after that.
+    """
+    guarded = fsspec.filesystem("pias3", arbiter="native", **stub.storage_options)
+    guarded.pipe_file("bench/d/w", BODY, mode="create")
+    answer = obstore.put(bucket(stub), "d/w", BODY)
+    found = {}
+    with patch.object(obstore, "put", lambda *_, **__: answer):
+        for between, seconds in (("at once", None), ("after a sleep", 0.0002)):
+            taken = []
+            for i in range(rounds):
+                if seconds is not None:
+                    time.sleep(seconds)
+                start = time.perf_counter()
+                guarded.pipe_file(f"bench/d/n{i}", BODY, mode="create")
+                taken.append(time.perf_counter() - start)
+            found[between] = statistics.median(taken) * 1e6
+    return found
 
 
 async def concurrent(stub: StubServer, rounds: int, tick: Callable[[], None]) -> dict[str, float]:
@@ -266,6 +290,7 @@ def main() -> None:
 
         stub_alone = alone(stub)
         creates = interleaved(clients(stub), rounds, tick)
+        ours = own(stub, rounds)
         stub.counts()
         wire = requests_on_the_wire(stub)
         rates = asyncio.run(concurrent(stub, rounds, tick))
@@ -275,6 +300,7 @@ def main() -> None:
     found = {
         "stub_requests_per_second": stub_alone,
         "create_microseconds": creates,
+        "own_microseconds": ours,
         "requests_per_create": wire,
         "concurrent_creates_per_second": rates,
         "read_microseconds": read,
@@ -314,6 +340,11 @@ def show(found: dict[str, Any], console: Console) -> None:
             str(sent),
         )
     console.print(table)
+    ours = found["own_microseconds"]
+    console.print(
+        f"Of our own, where no server is asked: {ours['at once']:.0f} µs; "
+        f"{ours['after a sleep']:.0f} µs just after the thread has slept."
+    )
     table = Table(title=f"the same, {CONCURRENT} at a time, asynchronously")
     for column in ("client", "creates/s", "of obstore", "of s3fs"):
         table.add_column(column, justify="left" if column == "client" else "right")

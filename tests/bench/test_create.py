@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.create import CONCURRENT, clients, concurrent, interleaved, reads, requests_on_the_wire
+from bench.create import CONCURRENT, clients, concurrent, interleaved, own, reads, requests_on_the_wire
 from bench.stub_server import StubServer
 
 if TYPE_CHECKING:
@@ -34,3 +34,9 @@ def test_many_creates_at_a_time_are_one_request_each(stub: StubServer) -> None:
 def test_each_client_and_read_is_measured(stub: StubServer) -> None:
     assert all(median > 0 for median in interleaved(clients(stub), 1, lambda: None).values())
     assert all(min(pair) > 0 for pair in reads(stub, 1, lambda: None).values())
+
+
+def test_what_is_our_own_asks_no_server(stub: StubServer) -> None:
+    stub.counts()
+    own(stub, 3)
+    assert stub.counts()["PUT"] == 2
