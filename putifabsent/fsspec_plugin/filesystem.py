@@ -46,6 +46,7 @@ from putifabsent.fsspec_plugin.instances import (
     is_shared,
     made_again,
 )
+from putifabsent.fsspec_plugin.ledgers import Turn
 from putifabsent.fsspec_plugin.mount import Deferring, JointTransaction, Mount
 from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
@@ -53,7 +54,6 @@ from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
 from putifabsent.fsspec_plugin.stores import verdicts_of
 from putifabsent.fsspec_plugin.telemetry import log
-from putifabsent.fsspec_plugin.turns import Turn
 from putifabsent.shim.names import states_at
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return (yield from self.guard.resolving(path, creation_token))
 
     def turn(self, table: str, *, lease: float = 60.0, timeout: float | None = None) -> Turn:
-        """Return a :class:`~putifabsent.fsspec_plugin.turns.Turn`, a lock for ``with``, ``async with``."""
+        """Return a :class:`~putifabsent.fsspec_plugin.ledgers.Turn`, a lock for ``with``, ``async with``."""
         return Turn(self.guard, self.mount.paths.full(table), lease, timeout)
 
     def slot(
@@ -317,7 +317,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
     def ledger(self, table: str) -> Ledger:
         """Return a table's ledger, of which nothing is read yet, for somebody who looks after the table.
 
-        A table is named as for a :class:`~putifabsent.fsspec_plugin.turns.Turn`.
+        A table is named as for a :class:`~putifabsent.fsspec_plugin.ledgers.Turn`.
         """
         ledgers = self.guard.ledgers
         return ledgers.new(self.mount.walk(ledgers.table_for_turns(self.mount.paths.full(table))))

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Got, Holder, InMemory
 from putifabsent.errors import Fenced, InvalidTransition, NameTaken, OutcomeUnknown, unknown_from
+from putifabsent.fsspec_plugin.ledgers import turns_held
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
 from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
 from putifabsent.fsspec_plugin.tower import Tower
-from putifabsent.fsspec_plugin.turns import turns_held
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
 from putifabsent.shim.formats.hudi_layout import READ_IN_TURN, completed_by, other_layout, was_moved

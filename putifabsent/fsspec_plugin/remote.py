@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Found, InMemory
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
+from putifabsent.fsspec_plugin.ledgers import taken, turns_held, with_turns
 from putifabsent.fsspec_plugin.paths import refuse_pattern
-from putifabsent.fsspec_plugin.turns import taken, turns_held, with_turns
 from putifabsent.shim.create import age_of
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
 from putifabsent.shim.formats.hudi_layout import refuse_move

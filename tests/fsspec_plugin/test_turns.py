@@ -14,7 +14,7 @@ import pytest
 
 from putifabsent import Fenced
 from putifabsent.backends.base import Creation, InMemory
-from putifabsent.fsspec_plugin import ledgers, turns
+from putifabsent.fsspec_plugin import ledgers
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.shim.ledger.book import record_at
 from putifabsent.shim.ledger.facts import State
@@ -38,7 +38,7 @@ LONG = 600.0
 @pytest.fixture
 def paused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no holder give a sign of life, as one whose process is stopped."""
-    monkeypatch.setattr(turns, "_BEATS_A_LEASE", SHORT / LONG)
+    monkeypatch.setattr(ledgers, "_BEATS_A_LEASE", SHORT / LONG)
 
 
 def test_a_turn_is_one_s_until_it_is_given_back(ground: Ground, a: Writer, b: Writer) -> None:
@@ -219,7 +219,7 @@ def test_a_fork_that_leaves_the_block_gives_nothing_back(local: Ground) -> None:
             pass
 
 
-def leaves(turn: turns.Turn) -> str:
+def leaves(turn: ledgers.Turn) -> str:
     """Leave the block of a turn that the parent has taken."""
     turn.__exit__(None, None, None)
     return "left"
@@ -239,9 +239,9 @@ def test_asynchronously_a_turn_is_a_task_s_own(memory: Ground) -> None:
 
         async with fs.turn(root, lease=LONG) as turn:
             assert turn.number is not None
-            held = turns.turns_held()
+            held = ledgers.turns_held()
             await fs._pipe_file(writer.completed("100"), b"{}")
-        assert not turns.turns_held()
+        assert not ledgers.turns_held()
         assert held
         await beside()
         await closed(fs)
