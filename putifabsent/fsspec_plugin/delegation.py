@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from functools import partial, update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from putifabsent.fsspec_plugin.instances import class_has
 from putifabsent.fsspec_plugin.many import waited_for
+from putifabsent.fsspec_plugin.options import class_has
 from putifabsent.fsspec_plugin.steps import Call, Steps
 
 if TYPE_CHECKING:

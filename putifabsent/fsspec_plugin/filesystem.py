@@ -38,17 +38,20 @@ from putifabsent.errors import ConfigError, Holder
 from putifabsent.fsspec_plugin import files, many, queries
 from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
 from putifabsent.fsspec_plugin.guard import Guard
-from putifabsent.fsspec_plugin.instances import (
+from putifabsent.fsspec_plugin.ledgers import Turn
+from putifabsent.fsspec_plugin.mount import Deferring, JointTransaction, Mount
+from putifabsent.fsspec_plugin.options import (
     CachedToo,
+    Options,
+    check_options,
     class_has,
     class_to_wrap,
     commits_of,
     is_shared,
     made_again,
+    made_with,
+    split,
 )
-from putifabsent.fsspec_plugin.ledgers import Turn
-from putifabsent.fsspec_plugin.mount import Deferring, JointTransaction, Mount
-from putifabsent.fsspec_plugin.options import Options, check_options, made_with, split
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call, Steps

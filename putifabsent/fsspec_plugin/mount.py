@@ -30,8 +30,7 @@ from putifabsent.backends.concurrency import AT_ONCE, PerProcess, in_thread
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.files import GuardedFile
-from putifabsent.fsspec_plugin.instances import lender, remember
-from putifabsent.fsspec_plugin.options import Options, made_with, this_session, this_writer
+from putifabsent.fsspec_plugin.options import Options, lender, made_with, remember, this_session, this_writer
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe

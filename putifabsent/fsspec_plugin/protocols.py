@@ -18,8 +18,7 @@ from fsspec.registry import _registry as registry
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-from putifabsent.fsspec_plugin.instances import CachedToo, class_has
-from putifabsent.fsspec_plugin.options import check_options, named, split
+from putifabsent.fsspec_plugin.options import CachedToo, check_options, class_has, named, split
 from putifabsent.fsspec_plugin.queries import read_by
 from putifabsent.fsspec_plugin.stores import KINDS
 

@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 import fsspec
 
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.instances import borrowing
 from putifabsent.fsspec_plugin.mount import Cache
+from putifabsent.fsspec_plugin.options import borrowing
 from putifabsent.fsspec_plugin.stores import GUARDED
 from putifabsent.shim.names import is_state
 

@@ -18,7 +18,7 @@ import pytest
 from fsspec.asyn import get_loop
 
 from putifabsent import NameTaken
-from putifabsent.fsspec_plugin import instances
+from putifabsent.fsspec_plugin import options
 from putifabsent.fsspec_plugin.files import IN_MEMORY
 from tests.fsspec_plugin.children import (
     BODY,
@@ -98,7 +98,7 @@ def test_of_filesystems_of_other_processes_so_many_are_kept(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that come again stay, and share what they know."""
-    monkeypatch.setattr(instances, "MOST_KEPT", 3)
+    monkeypatch.setattr(options, "MOST_KEPT", 3)
     pickled = [
         pickle.dumps(memory.mount(writer_session=f"kept {number}", skip_instance_cache=True))
         for number in range(9)
