@@ -36,7 +36,6 @@ from putifabsent.backends.base import InMemory
 from putifabsent.backends.streaming_upload import FileBody
 from putifabsent.errors import ConfigError, Holder
 from putifabsent.fsspec_plugin import files, many, queries
-from putifabsent.fsspec_plugin.delegation import delegated, in_both_colours, is_wrapped_data
 from putifabsent.fsspec_plugin.guard import Guard
 from putifabsent.fsspec_plugin.ledgers import Turn
 from putifabsent.fsspec_plugin.mount import Deferring, JointTransaction, Mount
@@ -54,7 +53,7 @@ from putifabsent.fsspec_plugin.options import (
 )
 from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
-from putifabsent.fsspec_plugin.steps import Aside, Call, Steps
+from putifabsent.fsspec_plugin.steps import Aside, Call, Steps, in_both_colours
 from putifabsent.fsspec_plugin.stores import verdicts_of
 from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.shim.names import states_at
@@ -190,11 +189,11 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         return bool(self.mount.wrapped.async_impl)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what only the wrapped filesystem has: see :mod:`putifabsent.fsspec_plugin.delegation`."""
+        """Return what only the wrapped filesystem has: see :mod:`putifabsent.fsspec_plugin.queries`."""
         if name.startswith("__") or "mount" not in vars(self) or class_has(type(self), name):
             msg = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(msg, name=name, obj=self)
-        return delegated(self, name)
+        return queries.delegated(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set what only the wrapped filesystem has there, as it is read there."""
@@ -203,7 +202,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         elif name in ("guard", "mount"):
             msg = f"{name} can't be set: make another filesystem, with other options"
             raise AttributeError(msg, name=name, obj=self)
-        elif is_wrapped_data(self, name):
+        elif queries.is_wrapped_data(self, name):
             setattr(self.fs, name, value)
         else:
             super().__setattr__(name, value)

@@ -1,26 +1,39 @@
-"""The filesystem's methods that ask what is there, and what is in it; none creates or removes anything.
+"""The filesystem's methods that ask what is there, and all else that the wrapped one has; none creates.
 
 Each is a function of a guarded filesystem, whose class has them as its methods. What counts as there is for
 :mod:`putifabsent.fsspec_plugin.reads` to say; here are fsspec's signatures, and its own ways over many names.
+
+The wrapped filesystem's other public names are those that its class has, and neither fsspec's own nor ours.
+
+=============  =============================================================================================
+``OF_A_NAME``  read a name, or change what is no bytes of it: its tags, who may read it
+``WRITES``     write a name: refused where it is guarded
+``RENAMES``    ours are run instead
+``HANDED_ON``  clients, buckets, uploads under way: are about no name, or go round the guard as ``fs.fs``
+=============  =============================================================================================
+
+Data is handed on. A method in none of these tables is not there: what is not known may write guarded names.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import partial
+import io
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from fsspec.asyn import AsyncFileSystem
 from fsspec.spec import AbstractFileSystem
 
-from putifabsent.fsspec_plugin.delegation import in_both_colours, refuse_signed_write
 from putifabsent.fsspec_plugin.many import waited_for
+from putifabsent.fsspec_plugin.options import class_has
 from putifabsent.fsspec_plugin.paths import each_of, hide
-from putifabsent.fsspec_plugin.steps import Call, Either, Steps
+from putifabsent.fsspec_plugin.steps import Call, Either, Steps, arranged, in_both_colours
 
 if TYPE_CHECKING:
     from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+    from putifabsent.shim.names import Name
 
 # --- one name
 
@@ -212,3 +225,102 @@ def literally(fs: GuardedFileSystem, path: Any, *, recursive: bool, maxdepth: in
 def du(fs: GuardedFileSystem, path: str, *args: Any, **kwargs: Any) -> Any:
     """Return the size of all files below a folder, in bytes."""
     return fs.mount.walk(_own_way(fs, "du", fs._own(path), *args, **kwargs))
+
+
+# --- what the wrapped filesystem has beside
+
+OF_A_NAME = frozenset({
+    "chmod", "get_tags", "getxattr", "metadata", "object_version_info", "put_tags",
+    "sync_process_limits_to_offset_and_length", "url",
+})  # fmt: skip
+WRITES = frozenset({"merge", "setxattr", "setxattrs"})
+RENAMES = frozenset({"mv_file"})
+HANDED_ON = frozenset({
+    "abort_mpu", "call", "call_s3", "clear_multipart_uploads", "close_session", "connect", "do_connect",
+    "get_delegated_s3pars", "get_s3", "invalidate_region_cache", "is_bucket_versioned",
+    "list_multipart_uploads", "make_bucket_requester_pays", "make_bucket_versioned", "set_session",
+    "split_path",
+})  # fmt: skip
+
+_OF_FSSPEC = {"storage_args", "storage_options"}  # what fsspec gives each filesystem that it has made
+
+_READING = {"get_object", "head_object", "GET", "HEAD"}
+
+
+def delegated(fs: GuardedFileSystem, name: str) -> Any:
+    """Return a public name of the wrapped filesystem, or the asynchronous method of one.
+
+    ``AttributeError``: it has none, or one that may write guarded names.
+    """
+    public = name.removeprefix("_")
+    if name in RENAMES and hasattr(fs.fs, name):
+        return partial(waited_for, fs.loop, getattr(fs, f"_{name}"))
+    if name == public or public in OF_A_NAME | WRITES | HANDED_ON:
+        found = getattr(fs.fs, name)
+        if public in OF_A_NAME | WRITES:
+            return _of_a_name(fs, found, name)
+        if public in HANDED_ON:
+            return _handed_on(fs, found)
+        if not callable(getattr(type(fs.fs), name, None)):
+            return found
+    msg = f"{type(fs).__name__!r} object has no attribute {name!r}"
+    if hasattr(fs.fs, name):
+        msg += f": that of {type(fs.fs).__name__} may write guarded names. Round the guard it is fs.fs.{name}"
+    raise AttributeError(msg, name=name, obj=fs)
+
+
+def is_wrapped_data(fs: GuardedFileSystem, name: str) -> bool:
+    """Whether a public name is data that the wrapped filesystem has and the guarded one has not."""
+    if name.startswith("_") or name in _OF_FSSPEC or name in vars(fs) or class_has(type(fs), name):
+        return False
+    return name in vars(fs.fs) and not callable(getattr(type(fs.fs), name, None))
+
+
+def refuse_signed_write(fs: GuardedFileSystem, method: str, path: Any, options: Mapping[str, Any]) -> None:
+    """Refuse an address by which a guarded name could be written with no condition."""
+    methods = {str(options.get(each) or "GET") for each in ("client_method", "method")}
+    if not methods <= _READING:
+        _refuse(fs.mount.walk(fs.guard.promoting(path)), method)
+
+
+def _of_a_name(fs: GuardedFileSystem, found: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a method about one name, of either colour: what reads it, or what is refused to write it."""
+    public = name.removeprefix("_")
+
+    @wraps(found)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named, options = arranged(fs.fs, name, ["path"], args, kwargs)
+        if not named:
+            inspect.signature(found).bind(**options)  # says what is missing
+        (path,) = named
+        if public == "url":
+            refuse_signed_write(fs, name, path, options)
+        if public in WRITES:
+            steps = _writing(fs, name, path, options)
+        else:
+            steps = fs.guard.reads.reading(public, path, (), options)
+        return fs.mount.walk(steps) if name == public else fs.mount.walk_async(steps)
+
+    return call
+
+
+def _writing(fs: GuardedFileSystem, name: str, path: Any, options: dict[str, Any]) -> Steps[Any]:
+    _refuse((yield from fs.guard.promoting(path)), name)
+    own = fs.mount.paths.own
+    others = {key: own(value) if isinstance(value, list) else value for key, value in options.items()}
+    return (yield Call(name.removeprefix("_"), (fs.guard.written_as(path),), others))
+
+
+def _handed_on(fs: GuardedFileSystem, found: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(found)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        own = fs.mount.paths.own
+        return found(*(own(each) if isinstance(each, (str, list)) else each for each in args), **kwargs)
+
+    return call
+
+
+def _refuse(name: Name | None, method: str) -> None:
+    if name is not None:
+        msg = f"{name.path} is guarded, and {method} would write it: read the bytes, and pipe them"
+        raise io.UnsupportedOperation(msg)

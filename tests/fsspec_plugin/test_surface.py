@@ -11,8 +11,8 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
-from putifabsent.fsspec_plugin.delegation import HANDED_ON, OF_A_NAME, RENAMES, WRITES
 from putifabsent.fsspec_plugin.options import Options
+from putifabsent.fsspec_plugin.queries import HANDED_ON, OF_A_NAME, RENAMES, WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,7 +81,7 @@ def test_every_method_of_a_wrapped_filesystem_has_its_place(plain: str) -> None:
         for name in methods
         if not (is_ours(fs, name) or is_fsspec_s(stock, name) or any(name in table for table in TABLES))
     }
-    assert unknown - OVER_OURS == set(), "say in delegation.py what these do, after reading them"
+    assert unknown - OVER_OURS == set(), "say in queries.py what these do, after reading them"
 
 
 @pytest.mark.parametrize("plain", OPTIONS)
