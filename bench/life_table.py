@@ -20,8 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.life_history import History, Sample
-from putifabsent.clocks import instant_of
 from putifabsent.errors import OutcomeUnknown
+from putifabsent.shim.clock import instant_of
 from tests.fsspec_plugin.hudi_tables import plan_of
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ import os
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from datetime import timezone
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, cast
 from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -49,7 +48,6 @@ from putifabsent.shim.clock import (
     RegistryTime,
     Zone,
     instant_of,
-    millis_of,
     refuse_zone,
     take,
     true_time,
@@ -63,18 +61,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.registries import Lock
     from putifabsent.fsspec_plugin import GuardedFileSystem
     from putifabsent.shim.requests import Protocol
-
-__all__ = [
-    "NAME",
-    "BucketCounter",
-    "Clock",
-    "Counted",
-    "Source",
-    "TrueTime",
-    "clock",
-    "instant_of",
-    "millis_of",
-]
 
 GUARD = "**/.putifabsent-instants/**"
 """What a mount must guard, so that its arbiter decides about records."""
@@ -346,15 +332,7 @@ def _in_child() -> None:
 os.register_at_fork(after_in_child=_in_child)
 
 
-class Source(ABC):
-    """Where instants come from."""
-
-    @abstractmethod
-    def take(self, count: int) -> Protocol[Sequence[int]]:
-        """Take so many, one after the other, none of which is in the future: milliseconds since 1970."""
-
-
-class Counted(Source):
+class Counted:
     """A counter, which tells its own time; ``steady``: seconds that only go on."""
 
     def __init__(self, counter: Counter, steady: Callable[[], float] = time.monotonic) -> None:
@@ -366,11 +344,14 @@ class Counted(Source):
         return repr(self._counter)
 
     def take(self, count: int) -> Protocol[Sequence[int]]:
-        """One request, or one for each of a counter that forgets; another one after a minute without any."""
+        """Take so many instants, in milliseconds since 1970: one after the other, and none in the future.
+
+        One request, or one for each of a counter that forgets; another one after a minute without any.
+        """
         return take(self._counter, NAME, count, self._registry_time, self._steady)
 
 
-class TrueTime(Source):
+class TrueTime:
     """A lock, a wait, and a look at the local clock (:func:`~putifabsent.shim.clock.true_time`).
 
     Each call measures the time anew: what the clock showed before has no part in it. No two clocks of those
@@ -389,9 +370,12 @@ class TrueTime(Source):
         return f"<{type(self).__name__} {self._lock!r}, {self._skew:g} s>"
 
     def take(self, count: int) -> Protocol[Sequence[int]]:
-        """Lock, wait, look, unlock."""
+        """Take instants as :meth:`Counted.take`: lock, wait, look, unlock."""
         counter, owner = self._counter or counter_of_process(), str(uuid.uuid4())
         return true_time(self._lock, counter, NAME, count, owner=owner, skew=self._skew, wall=time.time)
+
+
+Source: TypeAlias = Counted | TrueTime
 
 
 class _Lease:
@@ -528,7 +512,7 @@ def _source(source: str | Source, skew: float | None, options: Mapping[str, Any]
         )
     elif skew is not None:
         raise ConfigError(f"skew is of {_TRUE_TIME}... alone: no other source goes by clocks that may differ")
-    elif isinstance(source, Source):
+    elif not isinstance(source, str):
         made = source
     elif source == _LOCAL:
         made = Counted(counter_of_process())

@@ -25,19 +25,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = [
-    "ConfigError",
-    "Damaging",
-    "Fenced",
-    "Holder",
-    "InvalidTransition",
-    "NameExpired",
-    "NameTaken",
-    "OutcomeUnknown",
-    "PutIfAbsentError",
-    "UnsafeStore",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Holder:

@@ -15,8 +15,9 @@ import pytest
 import putifabsent
 from putifabsent.backends.registries import Advanced
 from putifabsent.backends.registry_urls import open_counter, open_lock
-from putifabsent.clocks import NAME, Clock, Counted, LocalCounter, TrueTime, clock, instant_of, millis_of
+from putifabsent.clocks import NAME, Clock, Counted, LocalCounter, TrueTime, clock
 from putifabsent.errors import ConfigError
+from putifabsent.shim.clock import instant_of, millis_of
 from putifabsent.shim.drive import asleep_too
 from putifabsent.testing.asking import forked
 from tests.clocks.takers import Taking, taken_by

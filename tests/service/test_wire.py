@@ -13,11 +13,7 @@ from putifabsent.errors import Damaging, Holder, InvalidTransition, NameTaken, O
 from putifabsent.service.wire import CALLS, FAILURES, failed
 
 UUID = "0b1e6c5a-9d5f-4a57-8f11-6f6f0a3a9c11"
-OURS = [
-    each
-    for name in errors.__all__
-    if isinstance(each := getattr(errors, name), type) and issubclass(each, Exception)
-]
+OURS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
 
 
 @pytest.mark.parametrize("number", range(len(FAILURES)))
