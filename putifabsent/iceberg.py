@@ -12,9 +12,7 @@ from urllib.parse import urlparse
 from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecOutputFile
 
-from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
-from putifabsent.fsspec_plugin.options import Options
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -48,17 +46,6 @@ class GuardedFileIO(FsspecFileIO):
         self._get_fs_from_uri(urlparse(where), where).rm_file(where)
 
     def _get_fs(self, scheme: str, hostname: str | None = None) -> AbstractFileSystem:
-        return GuardedFileSystem(fs=super()._get_fs(scheme, hostname), **_mount(self.properties))
-
-
-def _mount(properties: dict[str, Any]) -> dict[str, Any]:
-    own = {
-        key[len(_PREFIX) :]: value
-        for key, value in properties.items()
-        if key.startswith(_PREFIX) and value is not None
-    }
-    for option in own:
-        if option not in Options.__dataclass_fields__:
-            known = ", ".join(f"{_PREFIX}{name}" for name in Options.__dataclass_fields__)
-            raise ConfigError(f"unknown property {_PREFIX}{option}: the mount's are {known}")
-    return own
+        given = {key: value for key, value in self.properties.items() if value is not None}
+        own = {key.removeprefix(_PREFIX): given[key] for key in given if key.startswith(_PREFIX)}
+        return GuardedFileSystem(fs=super()._get_fs(scheme, hostname), **own)
