@@ -46,9 +46,9 @@ from putifabsent.fsspec_plugin.options import (
     class_has,
     class_to_wrap,
     commits_of,
-    is_shared,
     made_again,
     made_with,
+    skips_cache,
     split,
 )
 from putifabsent.fsspec_plugin.paths import own
@@ -158,7 +158,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             fs,
             protocols=self._protocols(),
             # An asynchronous client belongs to one loop, so it is not shared behind the caller's back.
-            shares=is_shared() and not self.asynchronous,
+            shares=not (skips_cache.get() or self.asynchronous),
         )
         if wrapped.async_impl and mount.fs.asynchronous != self.asynchronous:
             msg = "this filesystem and the one that it wraps must both be asynchronous=True, or neither"

@@ -30,7 +30,14 @@ from putifabsent.backends.concurrency import AT_ONCE, PerProcess, in_thread
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
 from putifabsent.fsspec_plugin.files import GuardedFile
-from putifabsent.fsspec_plugin.options import Options, lender, made_with, remember, this_session, this_writer
+from putifabsent.fsspec_plugin.options import (
+    Options,
+    lender,
+    made_with,
+    per_process,
+    this_session,
+    this_writer,
+)
 from putifabsent.fsspec_plugin.paths import Paths
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
@@ -99,7 +106,7 @@ class Mount:
         self.wrapped = wrapped
         self._target = target
         self._shares = shares
-        self._lender = lender()
+        self._lender = lender.get()
         self.transaction: JointTransaction | None = None
         self.beginning = threading.Lock()  # of a transaction, and its end
         self._fs = fs or self._made()
@@ -124,7 +131,7 @@ class Mount:
         self._agreed: Cache[str, bool] = Cache(MOST_KNOWN)
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         # A turn may hold on to it when nobody has its filesystem any more.
-        remember(self)
+        per_process.add(self)
 
     # What it has
 

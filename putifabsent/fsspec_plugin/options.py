@@ -136,11 +136,9 @@ def check_options(given: Iterable[str], wrapped: type[AbstractFileSystem], proto
 
     ``ConfigError`` names it, and the nearest known one.
     """
-    known = set(Options.__dataclass_fields__) | _FSSPEC | _BY_PROTOCOL.get(protocol, set())
-    for cls in wrapped.__mro__:
-        if cls in (AbstractFileSystem, AsyncFileSystem, object):
-            continue
-        known |= _named_parameters(cls)
+    its_own = set(wrapped.__mro__) - {AbstractFileSystem, AsyncFileSystem, object}
+    known = {*Options.__dataclass_fields__, *_FSSPEC, *_BY_PROTOCOL.get(protocol, ())}
+    known = known.union(*map(_named_parameters, its_own))
     for option in given:
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
@@ -188,7 +186,8 @@ def named(
 
 # --- made, shared, pickled, forked
 
-_known: weakref.WeakSet[Mount | Commits] = weakref.WeakSet()
+per_process: weakref.WeakSet[Mount | Commits] = weakref.WeakSet()
+"""What forgets in each forked child, as long as anybody has it, whatever works in one process alone."""
 # Those of other processes, by all their options but for whom they work.
 _alike: weakref.WeakValueDictionary[str, GuardedFileSystem] = weakref.WeakValueDictionary()
 # fsspec keeps what it has made; of those it keeps these, by their tokens there, the oldest first.
@@ -250,14 +249,14 @@ def commits_of(fs: GuardedFileSystem) -> Commits:
     """Return what judges commits upon the tables in a guarded filesystem."""
     from putifabsent.inspection.inspecting import Commits
 
-    lends = lender()
+    lends = lender.get()
     # A table is the same for all, but where each session has files of its own under one name.
     if lends is not None and lends.guard.commits is not None and lends.guard.salts is None:
         return lends.guard.commits
     # It is a part of the filesystem, and is not to keep it.
     proxy: Any = weakref.proxy(fs)
     commits = Commits(partial(_for_threads, proxy))
-    remember(commits)
+    per_process.add(commits)
     return commits
 
 
@@ -279,30 +278,27 @@ def class_has(cls: type, name: str) -> bool:
 
 
 def _after_fork() -> None:
-    for instance in list(_known):
+    for instance in list(per_process):
         instance.forget_process()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-_skips_cache: ContextVar[bool] = ContextVar("_skips_cache", default=False)
-_lender: ContextVar[GuardedFileSystem | None] = ContextVar("_lender", default=None)
+skips_cache: ContextVar[bool] = ContextVar("skips_cache", default=False)
+"""Whether the filesystem that is being made is to wrap one that nobody else has."""
+lender: ContextVar[GuardedFileSystem | None] = ContextVar("lender", default=None)
+"""Whose clients the filesystem that is being made uses, if it has none of its own."""
 
 
 @contextlib.contextmanager
 def borrowing(fs: GuardedFileSystem | None) -> Iterator[None]:
     """Make filesystems that use another's clients, and keep it; its options are theirs but for the writer."""
-    token = _lender.set(fs)
+    token = lender.set(fs)
     try:
         yield
     finally:
-        _lender.reset(token)
-
-
-def lender() -> GuardedFileSystem | None:
-    """Return whose clients the filesystem that is being made uses, if it has none of its own."""
-    return _lender.get()
+        lender.reset(token)
 
 
 class CachedToo(_Cached):
@@ -310,18 +306,8 @@ class CachedToo(_Cached):
 
     def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a metaclass
         skips = not cls.cachable or bool(apply_config(cls, options).get("skip_instance_cache"))
-        token = _skips_cache.set(skips)
+        token = skips_cache.set(skips)
         try:
             return super().__call__(*args, **options)
         finally:
-            _skips_cache.reset(token)
-
-
-def remember(made: Mount | Commits) -> None:
-    """Have it forget what works in one process alone, in each forked child, as long as anybody has it."""
-    _known.add(made)
-
-
-def is_shared() -> bool:
-    """Whether the filesystem that is being made wraps one that others have, too."""
-    return not _skips_cache.get()
+            skips_cache.reset(token)

@@ -5,16 +5,17 @@ Each client library is imported where its store is made.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from putifabsent.backends.local import LocalStore
+from putifabsent.backends.memory import MemoryStore
 from putifabsent.backends.probe import CREATES, NEEDED, verdicts_for
 from putifabsent.backends.registries import Claims, Lock
 from putifabsent.backends.registry_urls import is_claims, open_claims, open_lock
 from putifabsent.errors import ConfigError
+from putifabsent.fsspec_plugin.options import this_session
 from putifabsent.shim.arbiter import Arbiter, Balloting, Claiming, Locking
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, Terms, check, needs_probe
 
@@ -53,12 +54,8 @@ def store_of(fs: AbstractFileSystem, options: Mapping[str, Any], deadline: float
     """Make the store behind ``fs``, which was made with ``options``."""
     kind = kind_of(fs)
     if kind == "memory":
-        from putifabsent.backends.memory import MemoryStore
-
         return MemoryStore(fs)
     if kind == "local":
-        from putifabsent.backends.local import LocalStore
-
         return LocalStore()
     if kind == "s3":
         from putifabsent.backends.s3 import S3Store
@@ -148,7 +145,7 @@ def place_of(store: Store) -> str:
     """
     scheme, endpoint = SCHEMES[store.kind][0], store.endpoint()
     if store.kind == "memory":
-        return f"{scheme}://{_this_process()}"
+        return f"{scheme}://{this_session()}"
     if endpoint is None:
         return f"{scheme}://"
     address = urlsplit(endpoint)
@@ -156,11 +153,6 @@ def place_of(store: Store) -> str:
         return f"{scheme}://"
     # Some emulators have the account in the path.
     return f"{scheme}://{address.netloc.lower()}{address.path.rstrip('/')}/"
-
-
-@lru_cache(maxsize=1)
-def _this_process() -> str:
-    return str(uuid.uuid4())
 
 
 # --- whether the store can be relied on
