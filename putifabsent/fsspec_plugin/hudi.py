@@ -157,7 +157,7 @@ class Hudi:
             body,
             creation,
             by_name,
-            turn=turns_held().get(self._guard.ledgers.place(name)) if is_completed else None,
+            turn=turns_held.get().get(self._guard.ledgers.place(name)) if is_completed else None,
             largest_publish=self._mount.store.largest_publish,
         )
         if frees is not None:

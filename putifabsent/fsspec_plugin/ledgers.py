@@ -274,17 +274,8 @@ class Ledgers:
 
 # --- turns, for Python
 
-_held: ContextVar[Mapping[str, TurnName]] = ContextVar("_held", default=MappingProxyType({}))
-
-
-def turns_held() -> Mapping[str, TurnName]:
-    """Return the turns that this thread or task has, by the tables' places."""
-    return _held.get()
-
-
-def with_turns(held: Mapping[str, TurnName]) -> None:
-    """Go on with the turns of another thread, for which this one works."""
-    _held.set(held)
+turns_held: ContextVar[Mapping[str, TurnName]] = ContextVar("turns_held", default=MappingProxyType({}))
+"""The turns that a thread or task has, by the tables' places."""
 
 
 def taken(
@@ -408,7 +399,7 @@ class Turn:
     def _taking(self) -> Steps[tuple[Name, TurnName]]:
         guard = self._guard
         name = yield from guard.ledgers.table_for_turns(self.table)
-        if guard.ledgers.place(name) in turns_held():
+        if guard.ledgers.place(name) in turns_held.get():
             raise RuntimeError(f"this thread has the turn of {self.table} already")
         thread, token = threading.current_thread().name, guard.mount.looker(name).token
         try:
@@ -429,12 +420,12 @@ class Turn:
 
     def _mine(self) -> TurnName | None:
         """Return the turn of this thread or task; of one that another has entered for it, the only one."""
-        held = frozenset(turns_held().values())
+        held = frozenset(turns_held.get().values())
         return next((turn for turn in self._taken if turn in held or len(self._taken) == 1), None)
 
     def _begin(self, name: Name, turn: TurnName) -> None:
         taken = self._taken[turn] = _Taken(name, threading.Event(), os.getpid())
-        with_turns({**turns_held(), self._guard.ledgers.place(name): turn})
+        turns_held.set({**turns_held.get(), self._guard.ledgers.place(name): turn})
         _beside(self._beats, turn, taken)
 
     def _beats(self, turn: TurnName, taken: _Taken) -> None:
@@ -464,7 +455,7 @@ class Turn:
         taken.over.set()
         name = taken.name
         place = ledgers.place(name)
-        with_turns({each: held for each, held in turns_held().items() if each != place})
+        turns_held.set({each: held for each, held in turns_held.get().items() if each != place})
         if taken.pid != os.getpid():
             return  # a fork that leaves the block: the turn is its parent's
         is_forgotten = ledgers.known(name.state) is None  # removed here, or one of very many tables

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Found, InMemory
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown, PutIfAbsentError
-from putifabsent.fsspec_plugin.ledgers import taken, turns_held, with_turns
+from putifabsent.fsspec_plugin.ledgers import taken, turns_held
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.shim.create import age_of
 from putifabsent.shim.formats.hudi import FORMAT, slices_of
@@ -272,12 +272,12 @@ class Remote:
     @contextmanager
     def in_turn(self, path: str, turn: str) -> Iterator[None]:
         """What is completed inside is completed in this turn of the table of ``path``, or ``Fenced``."""
-        before = turns_held()
-        with_turns({**before, self._guard.ledgers.place(self._guard.explain(path)): _turn_called(turn)})
+        before = turns_held.get()
+        turns_held.set({**before, self._guard.ledgers.place(self._guard.explain(path)): _turn_called(turn)})
         try:
             yield
         finally:
-            with_turns(before)
+            turns_held.set(before)
 
     def _promoted(self, path: str) -> Name | None:
         return self._mount.walk(self._guard.promoting(path))

@@ -239,9 +239,9 @@ def test_asynchronously_a_turn_is_a_task_s_own(memory: Ground) -> None:
 
         async with fs.turn(root, lease=LONG) as turn:
             assert turn.number is not None
-            held = ledgers.turns_held()
+            held = ledgers.turns_held.get()
             await fs._pipe_file(writer.completed("100"), b"{}")
-        assert not ledgers.turns_held()
+        assert not ledgers.turns_held.get()
         assert held
         await beside()
         await closed(fs)
