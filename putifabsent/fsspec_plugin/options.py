@@ -57,12 +57,9 @@ def this_session() -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """A mount's own options."""
+    """A mount's own options: ``docs/reference/options.md`` says what each means to who sets it."""
 
-    # Who decides: ``"auto"`` (the store itself, where it is known or found to be able to), ``"native"`` (the
-    # store itself, on the user's word), ``"ballot"`` (the bucket alone), or the address of a registry,
-    # ``"dynamodb://TABLE?region=..."`` or ``"redis://HOST/0"``. By default what ``PUTIFABSENT_ARBITER`` says,
-    # else ``"auto"``. All mounts of a table must say the same.
+    # ``"auto"``, ``"native"``, ``"ballot"`` or a registry's address: the same in all mounts of a table.
     arbiter: str = field(default_factory=lambda: os.environ.get(ARBITER) or "auto")
     # ``"auto"``: every format's names; those that other programs use as well need evidence beside them. A
     # list of formats: only theirs, without evidence.
@@ -73,19 +70,11 @@ class Options:
     # The UUID of the process for which this one works, as an executor does for its driver: a filesystem that
     # is pickled takes it along. By default :func:`this_session`.
     writer_session: str | None = None
-    # ``"slices"``: base files of Hudi are written with the session in their write token, so that no two
-    # sessions write one file. ``"keep-both"``: Hudi's instants, too, without an arbiter; all that several
-    # sessions create under one name are kept. All mounts of the table must say the same, and its readers must
-    # come through one of them.
-    salt: str | None = None
-    # Refuse what a Hudi timeline has no step for, by ``InvalidTransition``. Each mount says it for itself.
-    strict: bool = False
-    # ``"commits"``: refuse a commit that would hurt its table, by ``Damaging``: what it names and the table's
-    # newest state are read before it is created. Each mount says it for itself.
-    inspect: str | None = None
-    # Which commits an unmodified Hudi does not begin while another one is under way that writes the same file
-    # groups, where the later of them would do its work, and be refused: ``"inserts"``, those that only insert
-    # rows; True, all whose rows were not read from the table, and clusterings; False, none.
+    salt: str | None = None  # one of :data:`SALTED`, in all mounts of the table, its readers' too
+    strict: bool = False  # refuse what a Hudi timeline has no step for
+    inspect: str | None = None  # ``"commits"``: refuse a commit that would hurt its table
+    # Which of Hudi's commits wait for others that write the same file groups: ``"inserts"``, those that only
+    # insert rows; True, all whose rows were not read from the table, and clusterings; False, none.
     tower: bool | str = "inserts"
     deadline: float = 30.0  # seconds after which an unanswered creation is ``OutcomeUnknown``
 
