@@ -213,34 +213,25 @@ class Slots:
         entries: list[Entry],
         most: int | None = None,
         *,
+        unseen: bool = False,
         begun: int | None = None,
     ) -> Protocol[list[str]]:
         """Return the sessions of others that came before, and want what a waiter does; at most so many.
 
-        With ``begun``, the number of a record of the ledger's, only of those who came before that.
+        With ``unseen``, of those who came later, and have not seen its entry. With ``begun``, the number of a
+        record of the ledger's, only of those who came before that.
         """
         own = self._own.get(asker)
-        before = [each for each in entries if own is None or each.name < own.path]
-        return (yield from self._met(asker, wants, before, most, begun=begun))
-
-    def _met(
-        self,
-        asker: Asker,
-        wants: WriteSet,
-        entries: Iterable[Entry],
-        most: int | None,
-        *,
-        own: str = "",
-        begun: int | None = None,
-    ) -> Protocol[list[str]]:
-        """Return the sessions of others that want what a waiter does, and have not seen its own entry."""
         found: list[str] = []
         for entry in entries:
+            if own is not None and (entry.name == own.path or (entry.name > own.path) is not unseen):
+                continue
             other = yield from self.waiter(entry)
-            is_another = other.session not in ("", asker.session) and own not in other.behind
+            if unseen and own is not None and _entry(own.path) in other.behind:
+                continue
             if begun is not None and (other.after is None or other.after >= begun):
                 continue
-            if is_another and meet(wants, other.wants):
+            if other.session not in ("", asker.session) and meet(wants, other.wants):
                 found.append(other.session)
             if len(found) == most:
                 break
@@ -312,11 +303,9 @@ class Slots:
         for move in range(_MOVES + 1):
             yield from self.wait(asker, wants, entries, creation)
             entries = yield from self.listed(asker.folder, asker)
-            own = self._own.get(asker)
-            if own is None:
+            if asker not in self._own:
                 continue
-            later = [each for each in entries if each.name > own.path]
-            if move == _MOVES or not (yield from self._met(asker, wants, later, 1, own=_entry(own.path))):
+            if move == _MOVES or not (yield from self.ahead(asker, wants, entries, 1, unseen=True)):
                 break
             yield from self.leave(asker, creation)
         return entries
