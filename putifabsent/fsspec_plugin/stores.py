@@ -6,6 +6,7 @@ Each client library is imported where its store is made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -173,14 +174,8 @@ def verdicts_of(
     store: Store, folder: str, remade: Remade, operations: Sequence[str] = NEEDED
 ) -> dict[str, Verdict]:
     """Return what a probe finds, or has found lately, of these operations of the store."""
-    wrapped, options, deadline = remade
-
-    def another() -> Store:
-        if store.kind in ("local", "memory"):
-            return store_of(wrapped(**options), options, deadline)
-        if store.kind != "s3":
-            return store_like(remade)
-        config = {"max_pool_connections": CREATES, **(options.get("config_kwargs") or {})}
-        return store_like(remade, config_kwargs=config)
-
+    more = {}
+    if store.kind == "s3":
+        more["config_kwargs"] = {"max_pool_connections": CREATES, **(remade[1].get("config_kwargs") or {})}
+    another = partial(store_like, remade, **more)
     return verdicts_for(store.kind, store.endpoint(), another, folder, operations=operations)

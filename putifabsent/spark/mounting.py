@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import threading
 import uuid
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -54,7 +53,6 @@ _CLIENT = (
     "a Spark Connect client can't mount, for its server writes: run `putifabsent serve`, "
     "and start the server with the lines of `putifabsent spark-conf`"
 )
-_lock = threading.RLock()
 _companion: Companion | None = None
 _mounted: dict[str, dict[str, Any]] = {}  # what the running session was mounted with, by this module
 _configured: dict[str, dict[str, Any]] = {}  # what fsspec's configuration had for each protocol before that
@@ -139,8 +137,8 @@ class Mounted(SparkSession.Builder):
                 f"{key} would hold for this session, past the guard, and not for its service: "
                 f"say spark.hadoop.{key}"
             )
-        # PySpark's own lock, too: whoever makes a session meanwhile would make it without the adapter.
-        with _lock, self._lock:
+        # PySpark's own, of all builders: whoever makes a session meanwhile would make it without the adapter.
+        with self._lock:
             running = SparkContext._active_spark_context  # noqa: SLF001
             jvm = Jvm(self._options)
             refuse_catalogs(dict(SparkConf(_jconf=jvm.spark).getAll()), self._schemes)
