@@ -58,11 +58,10 @@ _ALONE = 60.0
 _GOOD_FOR = 60.0
 """Seconds for which what was read says that an instant is this session's: another may have rolled it back."""
 
-_MAY_NOT_DELETE = (
-    "this session may not remove all that %s does not need (old records, beats and bodies, and what an "
-    "arbiter keeps of archived instants): it stays, and costs each append and listing more. Grant it the "
-    "right to delete (on S3 s3:DeleteObject; under DynamoDB also dynamodb:DeleteItem), or have somebody who "
-    "has it write, or run `putifabsent fsck --repair`. %s"
+MAY_NOT_DELETE = (
+    "this session may not remove all that %s does not need: it stays, and costs each append and look more. "
+    "Grant it the right to delete (on S3 s3:DeleteObject; under DynamoDB also dynamodb:DeleteItem), or have "
+    "somebody who has it write there, or run `putifabsent fsck --repair`. %s"
 )
 
 
@@ -184,7 +183,7 @@ class Ledgers:
                 is_news = isinstance(error, PermissionError) and state not in self._unpruned
                 if is_news:
                     self._unpruned.add(state)
-                message = _MAY_NOT_DELETE if is_news else "what %s does not need could not be removed: %s"
+                message = MAY_NOT_DELETE if is_news else "what %s does not need could not be removed: %s"
                 _log.log(logging.WARNING if is_news else logging.DEBUG, message, ledger.folder, error)
             finally:
                 self.pruning.discard(state)

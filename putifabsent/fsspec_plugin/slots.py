@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, InMemory, Listed, PutOutcome, Refused
 from putifabsent.errors import NameTaken
+from putifabsent.fsspec_plugin.ledgers import MAY_NOT_DELETE
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, meet
@@ -60,12 +61,6 @@ _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
 
 _log = logging.getLogger(__name__)
-
-_MAY_NOT_DELETE = (
-    "this session may not remove what is over in %s: it stays, and costs each who looks there more. Grant it "
-    "the right to delete (on S3 s3:DeleteObject), or have somebody who has it take a slot there, or run "
-    "`putifabsent fsck --repair`. %s"
-)
 
 
 class Watch:
@@ -177,7 +172,7 @@ class Slots:
         except OSError as error:
             if isinstance(error, PermissionError):
                 if folder not in self._refused:
-                    _log.warning(_MAY_NOT_DELETE, folder, error)
+                    _log.warning(MAY_NOT_DELETE, folder, error)
                 self._refused.keep(folder, now + _REST)
             return False
         return True
