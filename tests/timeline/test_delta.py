@@ -29,6 +29,13 @@ def test_commits_come_by_their_numbers(place: Place) -> None:
     assert [each.number for each in read(table.root, fs=table.fs).records()] == [9, 10, 11]
 
 
+def test_a_folder_that_looks_like_a_pattern_is_none(place: Place) -> None:
+    table = Delta(place.fs, f"{place.root}[0]*")
+    for number in (0, 1):
+        table.commit(number, info())
+    assert [each.number for each in read(table.root, fs=table.fs).records()] == [0, 1]
+
+
 def test_a_commit_says_what_was_done_upon_which_version(place: Place) -> None:
     table = Delta(place.fs, place.root)
     table.commit(3, info("MERGE", readVersion=2, txnId="x"), ADD, ADD, {"remove": {"path": "g"}})
