@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -122,7 +122,6 @@ def parsed(
             read=_number(info.get("readVersion")),
             transaction=str(info.get("txnId") or ""),
             path=path,
-            counts=Counter(kind for each in actions for kind, of in each.items() if of is not None),
             content=info,
         )
         return commit, actions

@@ -203,8 +203,7 @@ class Commit(_Created):
     read: int | None  # the version that the writer had read
     transaction: str  # its id
     path: str
-    # How many actions of each kind are in it, and what its ``commitInfo`` says.
-    counts: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    # What its ``commitInfo`` says.
     content: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 

@@ -47,7 +47,6 @@ _ESCAPE = re.compile(r"(?P<codes>(?:\\u[0-9a-fA-F]{4})+)|\\(?P<plain>.)", re.DOT
 class Layout(NamedTuple):
     """Where a timeline lies."""
 
-    name: str
     version: int
     # timeline, history: folders, from the table's root.
     timeline: str
@@ -111,10 +110,10 @@ def layout_of(properties: bytes, path: str) -> Layout:
     else:
         timeline = ".hoodie"
         history = f".hoodie/{values.get('hoodie.archivelog.folder', 'archived')}"
-    name, zone = values.get("hoodie.table.name", ""), values.get("hoodie.table.timeline.timezone", "LOCAL")
+    zone = values.get("hoodie.table.timeline.timezone", "LOCAL").upper()
     began = values.get("hoodie.table.initial.version", "")
     first = int(began if began.isdecimal() else version)
-    return Layout(name, int(version), timeline, history, in_levels, zone.upper(), first)
+    return Layout(int(version), timeline, history, in_levels, zone, first)
 
 
 def is_left(folder: str, properties: bytes) -> bool:
