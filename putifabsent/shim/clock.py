@@ -22,7 +22,6 @@ TrueTime wants no registry that counts, but a lock, and clocks that differ by le
 from __future__ import annotations
 
 import errno
-import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import count as counting
@@ -63,8 +62,6 @@ _LONGEST_WAIT = 4
 _SPARE = 5.0
 """Seconds that a lock's lease is longer than what is done under it."""
 
-_INSTANT = re.compile(r"(?P<seconds>[0-9]{14})(?P<millis>[0-9]{3})")
-
 
 def refuse_zone(zone: Zone | None) -> None:
     """Pass if instants can be written in the zone; ``ConfigError``: it may write two hours alike."""
@@ -93,24 +90,6 @@ def instant_of(millis: int, zone: Zone | None = timezone.utc) -> str:
             f"{at:%Y-%m-%d %H:%M:%S} comes twice in this zone, and this is the second time: use UTC"
         )
     return f"{at.year:04d}{at:%m%d%H%M%S}{rest:03d}"
-
-
-def millis_of(instant: str, zone: Zone | None = timezone.utc) -> int:
-    """Return the time that an instant tells: milliseconds since 1970; of two such times the first.
-
-    ``ValueError``: it has other than 17 digits, or tells no time, or one that the zone has left out.
-    """
-    match = _INSTANT.fullmatch(instant) if instant.isascii() else None
-    if match is None:
-        raise ValueError(f"an instant has 17 digits, yyyyMMddHHmmssSSS, and {instant!r} has not")
-    try:
-        at = datetime.strptime(match["seconds"], "%Y%m%d%H%M%S").replace(tzinfo=zone)
-    except ValueError as error:
-        raise ValueError(f"{instant} tells no time") from error
-    millis = int(at.timestamp()) * _SECOND + int(match["millis"])
-    if instant_of(millis, zone) != instant:
-        raise ValueError(f"{instant} is a time that this zone has left out: clocks were set forward")
-    return millis
 
 
 @dataclass(slots=True)

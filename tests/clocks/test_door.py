@@ -17,13 +17,13 @@ from putifabsent.backends.registries import Advanced
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.clocks import NAME, Clock, Counted, LocalCounter, TrueTime, clock
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import instant_of, millis_of
+from putifabsent.shim.clock import instant_of
 from putifabsent.shim.drive import asleep_too
 from putifabsent.testing.asking import forked
 from tests.clocks.takers import Taking, taken_by
 from tests.fault_proxy import LOST_ANSWER, LOST_REQUEST, FaultProxy
 from tests.servers import Valkey
-from tests.shim.clock_worlds import Server, World
+from tests.shim.clock_worlds import Server, World, millis_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

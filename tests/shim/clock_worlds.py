@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.registries import (
@@ -33,6 +34,12 @@ NO_STORE: Any = None
 """What requests of counters and locks are performed on."""
 
 LOST = ConnectionResetError("the answer was lost")
+
+
+def millis_of(instant: str, zone: tzinfo | None = timezone.utc) -> int:
+    """Read an instant as Python does: milliseconds since 1970, of two such times the first."""
+    at = datetime.strptime(f"{instant}000", "%Y%m%d%H%M%S%f").replace(tzinfo=zone)
+    return round(at.timestamp() * 1000)
 
 
 @dataclass

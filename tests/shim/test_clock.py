@@ -16,9 +16,19 @@ from hypothesis import strategies as st
 from putifabsent.backends.base import Refused
 from putifabsent.backends.registries import Advanced, Maybe, TryAgain
 from putifabsent.errors import ConfigError
-from putifabsent.shim.clock import RegistryTime, instant_of, millis_of, take
+from putifabsent.shim.clock import RegistryTime, instant_of, take
 from putifabsent.shim.requests import Advance, Now, Pause, Sleep, perform
-from tests.shim.clock_worlds import LOST, NO_STORE, START, Process, Server, World, in_order, play
+from tests.shim.clock_worlds import (
+    LOST,
+    NO_STORE,
+    START,
+    Process,
+    Server,
+    World,
+    in_order,
+    millis_of,
+    play,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,24 +88,6 @@ def test_an_hour_that_comes_twice_is_written_once() -> None:
 def test_years_of_other_than_four_digits_are_refused(millis: int) -> None:
     with pytest.raises(ValueError, match="in no year"):
         instant_of(millis)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "17 digits"),
-        ("20260101120000", "17 digits"),
-        ("202601011200000000", "17 digits"),
-        ("2026010112000000x", "17 digits"),
-        ("٢0260101120000000", "17 digits"),
-        ("20261301120000000", "tells no time"),
-        ("00000101120000000", "tells no time"),
-        ("20260329023000000", "left out"),
-    ],
-)
-def test_what_is_no_instant_is_refused(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        millis_of(text, BERLIN)
 
 
 # --- by a counter, in any interleaving

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from putifabsent.errors import Fenced, OutcomeUnknown, unknown_of
-from putifabsent.shim.clock import instant_of, millis_of
+from putifabsent.shim.clock import instant_of
 from putifabsent.shim.formats import delta, hudi, paimon
 
 if TYPE_CHECKING:
@@ -317,7 +317,9 @@ class Hudi:
             if (step := hudi.step_of(f"/{name}")) and step.completion
         )
         last, saw = completed[-1] if completed else (instant_of(0), "nothing")
-        completion = max(time.time_ns() // 10**6, millis_of(last) + 1)
+        completion = time.time_ns() // 10**6
+        while instant_of(completion) <= last:
+            completion += 1
         name = f"{self._timeline}/{instant}_{instant_of(completion)}.{action}"
         identity = f"{self._timeline}/{instant} completed"
         return name, writer.create("commit", self._folder, name, identity, saw)
