@@ -24,8 +24,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from putifabsent.lab.on_spark import session_at, simulate_on
-from putifabsent.lab.simulate import Plan, published
+from putifabsent.cli.arguments import session_at
+from putifabsent.lab.simulate import Plan, published, simulate_on
 from putifabsent.lab.simulate_report import differing
 from tests.spark.cluster import cluster
 

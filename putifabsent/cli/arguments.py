@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import fsspec
@@ -21,6 +23,8 @@ from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.stores import GUARDED
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from putifabsent.fsspec_plugin import GuardedFileSystem
 
 Url = Annotated[
@@ -71,10 +75,25 @@ _WITHOUT_BUCKETS = ("piafile", "piamemory")
 _WITH_ENDPOINT_URL = ("pias3", "piags")
 
 
-def require_pyspark() -> None:
-    """Refuse ``--master`` where there is no PySpark."""
+@contextmanager
+def session_at(
+    master: str, name: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
+    """Have a session at a Spark master, as long as the block lasts, with more of Spark's settings."""
     if find_spec("pyspark") is None:
         raise ConfigError("--master wants PySpark, which is not installed: pip install pyspark")
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        raise ConfigError("this process has a Spark session already: use that one, or stop it first")
+    if master.startswith("local"):
+        # PySpark would take the first python3 on the PATH, which need not have numpy.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.builder.config(map=dict(settings)).master(master).appName(name).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def mount(

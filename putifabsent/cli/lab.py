@@ -24,7 +24,7 @@ from putifabsent.cli.arguments import (
     a_master,
     command_line,
     mounting,
-    require_pyspark,
+    session_at,
 )
 from putifabsent.cli.screen import Exit, Screen, answering, check_file, empty_table, write
 from putifabsent.errors import ConfigError
@@ -189,9 +189,7 @@ def _simulated(
     if master is not None:
         if processes is not None:
             raise ConfigError("--processes is for runs without Spark: leave it or --master out")
-        require_pyspark()
-        from putifabsent.lab.on_spark import session_at, simulate_on
-        from putifabsent.lab.simulate import Plan
+        from putifabsent.lab.simulate import Plan, simulate_on
 
         plan = Plan(experiments, runs, seed)
         with screen.waiting(f"a Spark job at {master}"), session_at(master, "putifabsent simulate") as spark:
@@ -375,15 +373,12 @@ def _stressed(
 
             run = partial(here, what, progress=running.enter_context(screen.progress()))
         else:
-            require_pyspark()
-            from putifabsent.lab import on_spark
+            from putifabsent.lab.stress.running import SETTINGS, stress_on
 
             jobs = f"{len(contenders)} Spark jobs at {master}, of {what.seconds:g} s each"
             running.enter_context(screen.waiting(jobs))
-            session = running.enter_context(
-                on_spark.session_at(master, "putifabsent stress", on_spark.SETTINGS)
-            )
-            run = partial(on_spark.stress_on, session, what)
+            session = running.enter_context(session_at(master, "putifabsent stress", SETTINGS))
+            run = partial(stress_on, session, what)
         for contender in contenders:
             try:
                 runs.append(run(contender))

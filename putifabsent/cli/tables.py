@@ -26,7 +26,7 @@ from putifabsent.cli.arguments import (
     command_line,
     mount,
     mounted,
-    require_pyspark,
+    session_at,
 )
 from putifabsent.cli.screen import Exit, Screen, answering, check_file, empty_table, write
 from putifabsent.errors import ConfigError
@@ -77,8 +77,6 @@ def inspect(  # noqa: PLR0913 - one an option
     with answering(as_json=as_json):
         check_file("--plot", plot, ".svg")
         check_file("--report", report, ".html")
-        if master is not None:
-            require_pyspark()
     with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         from putifabsent import inspection
         from putifabsent.timeline import is_table
@@ -113,7 +111,6 @@ def inspect(  # noqa: PLR0913 - one an option
 
 
 def _inspected_at(screen: Screen, master: str, url: str, *, fs: Any, data: bool) -> list[Report | Failed]:
-    from putifabsent.lab.on_spark import session_at
     from putifabsent.spark.tables import inspect_all
 
     with screen.waiting(f"a Spark job at {master}"), session_at(master, "putifabsent inspect") as session:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
 
     Integers = NDArray[np.signedinteger[Any]]
 
@@ -243,6 +244,7 @@ def formatted(milliseconds: int) -> str:
 # --- the simulation
 
 _RUNS = 250  # those of a share. Its seed hangs on it: another number would give other results.
+_TASKS_A_CORE = 4  # so that the last ones to end are not waited for by all others
 _AT_ONCE = 2**18  # timestamps that are worked on together: few enough for a processor's cache
 
 
@@ -320,6 +322,17 @@ def simulate(
 
     with _tallies(plan, processes) as tallies:
         return plan.gather(map(reported, tallies))
+
+
+def simulate_on(session: SparkSession, plan: Plan, partitions: int | None = None) -> list[Cell]:
+    """Run a plan as a Spark job, in so many tasks; by default a few for each core.
+
+    The workers' Python, which ``PYSPARK_PYTHON`` says, needs this package and numpy.
+    """
+    spark = session.sparkContext
+    tasks = partitions or spark.defaultParallelism * _TASKS_A_CORE
+    shares = spark.parallelize(range(plan.shares), min(tasks, plan.shares))
+    return plan.gather(shares.map(plan.tally).collect())
 
 
 @contextmanager

@@ -88,7 +88,8 @@ def address() -> Iterator[str]:
 @pytest.fixture(params=["local[2]", *([] if SHORT else ["cluster"])])
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """Have a session of an experiment's, in this process and on a standalone cluster."""
-    from putifabsent.lab.on_spark import SETTINGS, session_at
+    from putifabsent.cli.arguments import session_at
+    from putifabsent.lab.stress.running import SETTINGS
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     master = request.getfixturevalue("master") if request.param == "cluster" else request.param

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from putifabsent.cli.app import app
-from putifabsent.lab.simulate import Experiment, Plan, simulate
+from putifabsent.lab.simulate import Experiment, Plan, simulate, simulate_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +20,6 @@ PLAN = Plan([Experiment(writers, 300, 15, 60_000) for writers in (1, 2, 5, 9)], 
 
 
 def test_however_many_tasks_there_are_the_cells_are_those_of_one_process(session: SparkSession) -> None:
-    from putifabsent.lab.on_spark import simulate_on
-
     expected = simulate(PLAN.experiments, PLAN.runs, PLAN.seed)
     assert [simulate_on(session, PLAN, partitions) for partitions in (None, 1, 7)] == [expected] * 3
 

@@ -38,7 +38,7 @@ def server() -> Iterator[LocalBucket]:
 
 
 def test_tasks_keep_the_promises_and_stock_clients_do_not(session: SparkSession, server: LocalBucket) -> None:
-    from putifabsent.lab.on_spark import stress_on
+    from putifabsent.lab.stress.running import stress_on
 
     options = server.storage_options
     ours = guarded("pias3", "putifabsent", {**options, "arbiter": "native"})
@@ -72,9 +72,9 @@ def test_the_verb_takes_a_master(server: LocalBucket, monkeypatch: pytest.Monkey
 def test_what_has_run_is_shown_though_another_path_s_job_fails(
     server: LocalBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from putifabsent.lab import on_spark
+    from putifabsent.lab.stress import running
 
-    stress_on = on_spark.stress_on
+    stress_on = running.stress_on
 
     def run_or_fail(session: SparkSession, what: Stress, contender: Contender) -> Result:
         if not contender.is_ours:
@@ -82,7 +82,7 @@ def test_what_has_run_is_shown_though_another_path_s_job_fails(
         return stress_on(session, what, contender)
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    monkeypatch.setattr(on_spark, "stress_on", run_or_fail)
+    monkeypatch.setattr(running, "stress_on", run_or_fail)
     where = ("s3://lab", "--endpoint-url", server.endpoint, "-o", "key=lab", "-o", "secret=lab-secret")
     told = ("--writers", "2", "--duration", "2s", "--format", "delta", "--master", "local[2]", "--json")
     came = CliRunner().invoke(app, ("stress", *where, *told, "--arbiter", "native", "--stock"))

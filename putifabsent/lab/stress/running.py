@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from putifabsent.lab.stress.results import Result, figures, judge, table_of
 from putifabsent.lab.stress.writers import WORKLOADS, Journal, Operation, Writer, host, kept, offered_in
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from typing_extensions import Self
 
     from putifabsent.lab.stress.paths import Path as StorePath
@@ -47,6 +49,38 @@ def run(
 
     with Ground(stress, contender) as ground, tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
         return ground.result(list(obeyed(ground.orders(), Path(at), report)))
+
+
+SETTINGS = {
+    # A second attempt would find the names of the first one, and not the outcomes of that.
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.task.maxFailures": "1",
+    # Where there are fewer cores than tasks, half a minute says so as well as ten.
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "3s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "10",
+}
+"""Spark's, of a session in which writers run."""
+
+
+def stress_on(session: SparkSession, what: Stress, contender: Contender, tasks: int | None = None) -> Result:
+    """Run one path in so many tasks, of a session with :data:`SETTINGS`; by default one a core.
+
+    All of them must have a core at the same time: they are one barrier stage. The workers' Python, which
+    ``PYSPARK_PYTHON`` says, needs this package, the clients and pyarrow.
+    """
+    spark = session.sparkContext
+    tasks = min(tasks or spark.defaultParallelism, what.writers)
+    host = session.conf.get("spark.driver.host") or "127.0.0.1"
+    with Ground(what, contender, host) as ground:
+        job = partial(_as_tasks, ground.orders(), tasks)
+        return ground.result(spark.parallelize(range(tasks), tasks).barrier().mapPartitions(job).collect())
+
+
+def _as_tasks(orders: Orders, tasks: int, numbers: Iterable[int]) -> Iterator[Operation]:
+    for number in numbers:
+        own = orders._replace(writers=range(number, orders.stress.writers, tasks))
+        with tempfile.TemporaryDirectory(prefix="putifabsent-stress-") as at:
+            yield from obeyed(own, Path(at))
 
 
 class Ground:
