@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import socket
 import sys
 import threading
 import xml.etree.ElementTree as ET
@@ -27,15 +26,8 @@ _FOLDER_MARK = "\x01"
 _FOLDERS_LOST = 20
 
 
-class PublishedHandler(S3Handler):
-    """The server's handler as it is published."""
-
-    # An answer is two small writes; without this the second one waits for the client's delayed ACK.
-    disable_nagle_algorithm = True
-
-
-class Handler(PublishedHandler):
-    """The handler, and what it lacks.
+class Handler(S3Handler):
+    """The server's handler as it is published, and what it lacks.
 
     User metadata (noted by inode, before an object appears under its key); keys that end in ``/``, by
     which pyarrow makes folders; DeleteObjects; and an answer, where the server drops the connection,
@@ -46,6 +38,8 @@ class Handler(PublishedHandler):
     """
 
     rfile: Any
+    # An answer is two small writes; without this the second one waits for the client's delayed ACK.
+    disable_nagle_algorithm = True
     # An inode that is used again is noted again: every object is written by _write_object.
     _of_inode: ClassVar[dict[tuple[int, int], dict[str, str]]] = {}
     _of_upload: ClassVar[dict[str, dict[str, str]]] = {}
@@ -227,17 +221,16 @@ def _end_with_the_parent(folder: str) -> None:
     os._exit(0)
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 1024  # the server's own backlog of 5 drops connections in a race
+
+
 def main() -> None:
     """Serve until ended, or until the parent is gone."""
-    # A temporary folder with `data` in it, and whether to add nothing.
-    folder, *as_published = sys.argv[1:]
-    handler = PublishedHandler if as_published else Handler
-    handler.data_root = Path(folder, "data").resolve()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler, bind_and_activate=False)
-    server.socket.close()
-    # The server's own backlog of 5 drops connections in a race.
-    server.socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    print(server.socket.getsockname()[1], flush=True)  # noqa: T201 - the parent reads it
+    folder = sys.argv[1]  # a temporary one with `data` in it
+    Handler.data_root = Path(folder, "data").resolve()
+    server = _Server(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)  # noqa: T201 - the parent reads it
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # and nothing else
     threading.Thread(target=_end_with_the_parent, args=[folder], daemon=True).start()
     server.serve_forever()

@@ -44,14 +44,13 @@ class LocalBucket:
 
     The published server keeps no user metadata, knows no DeleteObjects and refuses keys that end in ``/``, so
     nobody could tell a creation by its token, s3fs could delete nothing and pyarrow make no folder. These are
-    added unless it is to run ``as_published``.
+    added.
     """
 
     name = "localbucket"
     bucket = "lab"
 
-    def __init__(self, *, as_published: bool = False) -> None:
-        self._as_published = as_published
+    def __init__(self) -> None:
         self._running = ExitStack()
         self.folder = Path()
         self.endpoint = ""
@@ -95,12 +94,11 @@ class LocalBucket:
         return name
 
     def _spawn(self, folder: Path) -> subprocess.Popen[bytes]:
-        flags = ["--as-published"] if self._as_published else []
         # It finds the same modules in the same order, wherever this process found them.
         path = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
         with (folder / "output").open("wb") as output:
             return subprocess.Popen(  # noqa: S603 - our own module, by the interpreter that runs this
-                [sys.executable, "-m", "putifabsent.lab.localbucket_child", str(folder), *flags],
+                [sys.executable, "-m", "putifabsent.lab.localbucket_child", str(folder)],
                 # The child reads its standard input and ends at its end: when this process is gone.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ from putifabsent.backends.local import LocalStore
 from putifabsent.backends.probe import CREATES, probe
 from putifabsent.errors import ConfigError, UnsafeStore
 from putifabsent.fsspec_plugin.stores import store_of
-from tests.servers import BucketServer, LocalBucketServer, Server, chosen, server
+from tests.servers import BucketServer, LocalBucketServer, PublishedLocalBucketServer, Server, chosen, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -401,7 +401,7 @@ def test_a_real_server_is_found_safe() -> None:
 
 
 def test_a_real_server_that_keeps_no_tokens_is_caught() -> None:
-    with _probed(LocalBucketServer(as_published=True)) as (store, bucket):
+    with _probed(PublishedLocalBucketServer()) as (store, bucket):
         verdicts = probe(store, bucket, rounds=1)
         assert not any(verdict.safe for verdict in verdicts.values())
         assert all("token could not be read back" in verdict.evidence for verdict in verdicts.values())

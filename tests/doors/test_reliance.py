@@ -12,7 +12,7 @@ import pytest
 
 from putifabsent import UnsafeStore
 from putifabsent.backends.probe import probe
-from tests.servers import BucketServer, LocalBucketServer, chosen, server
+from tests.servers import BucketServer, LocalBucketServer, PublishedLocalBucketServer, chosen, server
 from tests.stub import FaultStub, Op
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def refuses_to_write(fs: Any, bucket: str) -> None:
 
 
 def test_a_mount_on_a_server_that_keeps_no_tokens_refuses_to_write() -> None:
-    with mounted(LocalBucketServer(as_published=True)) as (fs, bucket):
+    with mounted(PublishedLocalBucketServer()) as (fs, bucket):
         refuses_to_write(fs, bucket)
 
 

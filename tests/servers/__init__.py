@@ -16,7 +16,16 @@ from tests.servers.gcs import FakeGCS
 from tests.servers.installed import NotInstalledError
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.process import NotStartedError
-from tests.servers.s3 import GoFakeS3, LocalBucketServer, MinIO, Moto, S3Server, S3sFS, VersityGW
+from tests.servers.s3 import (
+    GoFakeS3,
+    LocalBucketServer,
+    MinIO,
+    Moto,
+    PublishedLocalBucketServer,
+    S3Server,
+    S3sFS,
+    VersityGW,
+)
 from tests.servers.valkey import Valkey
 from tests.servers.zookeeper import ZooKeeper
 
@@ -37,6 +46,7 @@ __all__ = [
     "NotInstalledError",
     "NotStartedError",
     "PostgreSQL",
+    "PublishedLocalBucketServer",
     "S3Server",
     "S3sFS",
     "Server",

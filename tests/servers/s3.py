@@ -83,19 +83,31 @@ class S3Server(BucketServer):
 
 
 class LocalBucketServer(S3Server):
-    """localbucket: PUT, Complete and Copy all decide. As published, it keeps no metadata."""
+    """localbucket: PUT, Complete and Copy all decide."""
 
     name: ClassVar[str] = "localbucket"
     built: ClassVar[bool] = False
 
-    def __init__(self, *, as_published: bool = False) -> None:
-        super().__init__()
-        self._as_published = as_published
-
     def _start(self, running: ExitStack) -> None:
-        lab = running.enter_context(LocalBucket(as_published=self._as_published))
+        lab = running.enter_context(LocalBucket())
         self.endpoint = lab.endpoint
         self.pids = (lab.pid,)
+
+
+class PublishedLocalBucketServer(S3Server):
+    """localbucket as it is published: it keeps no metadata."""
+
+    name: ClassVar[str] = "localbucket-published"
+    built: ClassVar[bool] = False
+
+    def _start(self, running: ExitStack) -> None:
+        process = Process(self.name, running)
+        data = process.folder / "data"
+        data.mkdir()
+        process.start(
+            lambda port: [sys.executable, "-m", "tests.servers.published_localbucket", str(port), str(data)]
+        )
+        self._serves(process)
 
 
 class Moto(S3Server):

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import s3fs
 from botocore.exceptions import ClientError
+from localbucket import S3Handler
 
 from putifabsent.errors import ConfigError
-from putifabsent.lab.localbucket_child import Handler, PublishedHandler
+from putifabsent.lab.localbucket_child import Handler
 from putifabsent.lab.servers import LocalBucket
 from tests.faults.failover import until
-from tests.servers import LocalBucketServer
+from tests.servers import LocalBucketServer, PublishedLocalBucketServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,7 +174,7 @@ def test_a_listing_reads_one_folder_and_finds_what_the_published_server_finds_in
         file = tmp_path / key
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"bytes")
-    ours, published = Handler.__new__(Handler), PublishedHandler.__new__(PublishedHandler)
+    ours, published = Handler.__new__(Handler), S3Handler.__new__(S3Handler)
     markers = ["", "a", "b/", "b/a", "b/c/", "b/c/d", "b/z", "z"]
     for marker, is_folder, most in itertools.product(markers, [True, False], [0, 1, 2, 1000]):
         page = tmp_path, prefix, delimiter, marker, is_folder, most
@@ -193,7 +194,7 @@ def test_a_key_that_a_folder_can_not_hold_is_refused_with_an_answer(
 
 
 def test_as_published_it_keeps_no_metadata_and_refuses_what_is_added_here() -> None:
-    with LocalBucketServer(as_published=True) as server:
+    with PublishedLocalBucketServer() as server:
         client, bucket = server.client(), server.new_bucket()
         client.put_object(Bucket=bucket, Key="k", Body=b"bytes", Metadata={"putifabsenttoken": "one"})
         assert _metadata(client, bucket, "k") == {}
