@@ -25,9 +25,21 @@ from typing import TYPE_CHECKING, NoReturn
 from putifabsent.backends.base import Absent, Created, Creation, Found, Holder
 from putifabsent.backends.registries import Acquired, Held, Lock, Maybe
 from putifabsent.errors import NameExpired, NameTaken, OutcomeUnknown, PutIfAbsentError, unknown_from
-from putifabsent.shim.ballot_state import End, Key, Prepare, Scene, is_void, marked, rank_of, void_of
+from putifabsent.shim.ballot_state import (
+    End,
+    Ended,
+    Key,
+    Prepare,
+    Removed,
+    Scene,
+    Voter,
+    is_copy,
+    is_void,
+    marked,
+    rank_of,
+    void_of,
+)
 from putifabsent.shim.expiry import check_number
-from putifabsent.shim.proposer import Ended, Removed, Voter, is_copy
 from putifabsent.shim.requests import (
     Acquire,
     Delete,

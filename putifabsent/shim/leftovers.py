@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import Absent, Creation, Found, Listed
 from putifabsent.errors import OutcomeUnknown
 from putifabsent.shim import ballot
-from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, is_void
+from putifabsent.shim.ballot_state import Accept, End, Prepare, Scene, Voter, is_copy, is_void
 from putifabsent.shim.claimant import Claimant, has_ended
 from putifabsent.shim.claims import clean
-from putifabsent.shim.proposer import Voter, is_copy
 from putifabsent.shim.requests import List, Protocol, Publish, look, read
 from putifabsent.shim.state_keys import folder_of as salted_folder_of
 from putifabsent.shim.state_keys import parsed

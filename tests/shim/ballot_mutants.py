@@ -22,7 +22,7 @@ READ_ONLY = "a reader who may not write"
 MUTANTS = (
     Mutant(
         "a ballot is decided without a last listing",
-        "proposer",
+        "ballot_state",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     Mutant(
         "the last listing is not asked for the end of the incarnation",
-        "proposer",
+        "ballot_state",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)
@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "its own value, whatever was accepted",
-        "proposer",
+        "ballot_state",
         "value = own if highest is None else highest.value",
         "value = own if own is not None else highest.value",
         TWO,
@@ -65,14 +65,14 @@ MUTANTS = (
     ),
     Mutant(
         "whoever has backed off takes what is accepted for decided",
-        "proposer",
+        "ballot_state",
         "self.refuse_removed(prepare, scene, own)\n            decided = scene.decided(incarnation)\n",
         "accept = scene.highest(incarnation)\n            decided = accept and accept.value\n",
         THREE,
     ),
     Mutant(
         "a key that was not answered is put again",
-        "proposer",
+        "ballot_state",
         """            if isinstance(outcome, Maybe):
                 self.tries += 1
 """,
@@ -92,7 +92,7 @@ MUTANTS = (
     ),
     Mutant(
         "the bytes of an ended incarnation stay",
-        "proposer",
+        "ballot_state",
         """        for prepare in scene.dead():
             yield from self.remove(self.path(prepare))
 """,
@@ -207,7 +207,7 @@ MUTANTS = (
     ),
     Mutant(
         "void is somebody's value",
-        "proposer",
+        "ballot_state",
         "        if is_void(value):\n",
         "        if False:\n",
         CLEAN,
@@ -224,7 +224,7 @@ MUTANTS = (
     # What goes round the shim, and who may only read
     Mutant(
         "what was removed after my vote is put again",
-        "proposer",
+        "ballot_state",
         """        if incarnation in self.committed:
             raise self.unknown("its ballots""",
         """        if False:
@@ -240,14 +240,14 @@ MUTANTS = (
     ),
     Mutant(
         "whoever has helped another takes its prepare away",
-        "proposer",
+        "ballot_state",
         "for each in sorted(self.bodies) if each.incarnation not in self.helped]",
         "for each in sorted(self.bodies)]",
         THREE,
     ),
     Mutant(
         "the plain name proves nothing",
-        "proposer",
+        "ballot_state",
         "return accept.value if is_copy(seen, scene.incarnation, accept.value) else None",
         "return None",
         READ_ONLY,

@@ -423,7 +423,7 @@ class Mutant(Change):
     def protocols(self) -> Any:
         """Return the modules with this change."""
         # Each has its own `create`, `find`, `marked`: what a family calls so is its own.
-        by_ballot = self.modules(shim, ("ballot_state", "proposer", "ballot"))
+        by_ballot = self.modules(shim, ("ballot_state", "ballot"))
         by_claims = self.modules(shim, ("state_keys", "claimant", "claims"))
         above = self.modules(shim, ("leftovers", "arbiter"))
         vars(above["leftovers"])["ballot"] = by_ballot["ballot"]

@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     Mutant(
         "a ballot is decided without a last listing",
-        "proposer",
+        "ballot_state",
         """                scene = yield from self.scene()
                 if scene.incarnation > incarnation:
                     raise Ended(scene)

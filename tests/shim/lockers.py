@@ -149,4 +149,4 @@ class Mutant(Change):
 
     def protocols(self) -> ModuleType:
         """Return the protocol with this change."""
-        return self.modules(shim, ("ballot_state", "proposer", "ballot"))["ballot"]
+        return self.modules(shim, ("ballot_state", "ballot"))["ballot"]

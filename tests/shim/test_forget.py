@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAME = ordinary("bucket/t/ledger/7")
 REGISTRY: Any = "the registry"
 CLAIMED = Claiming(REGISTRY, "imagined://", 2**20)
-FAMILIES = {"ballot": ("ballot_state", "proposer", "ballot"), "claims": ("state_keys", "claimant", "claims")}
+FAMILIES = {"ballot": ("ballot_state", "ballot"), "claims": ("state_keys", "claimant", "claims")}
 
 
 @dataclass(frozen=True)
