@@ -87,9 +87,6 @@ class Policy:
         put(self, "asks_evidence", chosen is None)
         put(self, "_guarded", _compiled(patterns) if patterns else None)
 
-    def __reduce__(self) -> tuple[type[Policy], tuple[str | tuple[str, ...], tuple[str, ...]]]:
-        return type(self), (_AUTO if self.asks_evidence else self.formats, self.guard)
-
     def classify(self, path: str) -> Name:
         """Say what a name is, as the wrapped filesystem says it, without protocol and trailing slash."""
         name = _recognise(path, self.formats)
