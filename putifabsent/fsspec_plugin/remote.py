@@ -212,6 +212,15 @@ class Remote:
                 self._mount.run(self._guard.ledgers.using(name, settle))
         return holder
 
+    def is_shown(self, path: str) -> bool:
+        """Whether the store shows all that is completed in a name's table, as far as this mount has read.
+
+        What it does not show is published by whoever takes the next turn, and looks for conflicts then.
+        """
+        book = self._guard.ledgers.known(self._guard.explain(path).state)
+        made = None if book is None else book.state.unpublished
+        return book is None or made is None or made.token == book.published
+
     def removed(self, path: str, *, recursive: bool) -> bool:
         """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.
 

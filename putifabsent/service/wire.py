@@ -210,6 +210,10 @@ class Doing:
         """Do the rest in the turn that the caller names."""
         return nullcontext() if self.call.turn is None else self.remote.in_turn(self.path, self.call.turn)
 
+    def shown(self) -> dict[str, bool]:
+        """Say so where something is completed that the store does not show before the next turn."""
+        return {} if self.remote.is_shown(self.path) else {"shown": False}
+
 
 class Kind(NamedTuple):
     """A kind of call, and what does it, in a thread; what that raises is an answer, too.
@@ -232,7 +236,7 @@ def _create(doing: Doing) -> dict[str, Any]:
     call: Create = doing.call
     with doing.in_turn():
         guarded = doing.remote.create_as(doing.path, doing.body, call.token, overwrite=call.overwrite)
-    return {"guarded": guarded}
+    return {"guarded": guarded, **doing.shown()}
 
 
 def _rename(doing: Doing) -> dict[str, Any]:
@@ -240,7 +244,13 @@ def _rename(doing: Doing) -> dict[str, Any]:
     if fs is not doing.place[0]:
         raise Outside(f"{doing.call.source} lies in another store than {doing.call.path}")
     with doing.in_turn():
-        return {"guarded": doing.remote.rename_as(source, doing.path, doing.call.token)}
+        guarded = doing.remote.rename_as(source, doing.path, doing.call.token)
+    return {"guarded": guarded, **doing.shown()}
+
+
+def _resolve(doing: Doing) -> dict[str, Any]:
+    holder = held_by(doing.remote.resolve_as(doing.path, doing.call.token))
+    return {"holder": holder, **doing.shown()}
 
 
 def _delete(doing: Doing) -> dict[str, Any]:
@@ -273,10 +283,7 @@ CALLS: Mapping[str, Kind] = {
     ),
     "create": Kind(Create, _create, has_body=True),
     "rename": Kind(Rename, _rename),
-    "resolve": Kind(
-        Resolve,
-        lambda doing: {"holder": held_by(doing.remote.resolve_as(doing.path, doing.call.token))},
-    ),
+    "resolve": Kind(Resolve, _resolve),
     "delete": Kind(Delete, _delete),
     "instants": Kind(Instants, _instants),
     "turns/take": Kind(TakeTurn, _take),

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
+from putifabsent.backends.base import Refused, TryAgain
+from putifabsent.backends.local import LocalStore
 from tests.fsspec_plugin.hudi_tables import Writer, plan_of, records_of
 from tests.service.callers import SECRET, Caller, answering, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from putifabsent.backends.base import PublishOutcome
     from tests.fsspec_plugin.grounds import Ground
     from tests.service.callers import Answer
 
@@ -164,6 +168,39 @@ async def test_whoever_has_completed_an_instant_unheard_finds_it(
         answer = await again.call("resolve", writer.completed(T), token=token)
         assert answer.body["holder"]["token"] == token
     assert ground.read(writer.completed(T)) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("store_says", "hears"),
+    [
+        (TryAgain(OSError(errno.EIO, "no answer")), (200, False)),
+        (Refused(OSError(errno.ENOSPC, "the disk is full")), (504, None)),
+    ],
+    ids=["silent", "full"],
+)
+async def test_who_has_completed_what_the_store_does_not_show_hears_so(
+    store_says: PublishOutcome,
+    hears: tuple[int, bool | None],
+    ground: Ground,
+    root: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever has its turn next without taking it, and lists the store, would miss it."""
+    writer, token = Writer(None, root), str(uuid.uuid4())
+    mount = {"prefix": f"file:{ground.folder}", "options": {"deadline": 0.5}}
+    async with answering({"secret": SECRET, "mounts": [mount]}) as url, Caller.at(url) as caller:
+        await caller.create(writer.requested(T), b"")
+        turn = (await caller.call("turns/take", root, token=str(uuid.uuid4()))).body["turn"]
+        with monkeypatch.context() as store:
+            store.setattr(LocalStore, "publish", lambda *_: store_says)
+            answer = await caller.create(writer.completed(T), b"{}", token, turn=turn)
+            assert (answer.status, answer.body.get("shown")) == hears
+            late = await caller.call("resolve", writer.completed(T), token=token)
+            assert (late.body["holder"]["token"], late.body["shown"]) == (token, False)
+        assert not ground.is_there(writer.completed(T))
+        late = await caller.call("resolve", writer.completed(T), token=token)
+        assert "shown" not in late.body
+    assert ground.is_there(writer.completed(T))
 
 
 @pytest.mark.parametrize("call", ["create", "rename"])

@@ -172,6 +172,19 @@ final class Service {
     }
   }
 
+  /** What became of a creation. */
+  static final class Created {
+    /** Whether it was one. */
+    final boolean guarded;
+    /** Whether the store shows all that is completed in the table. */
+    final boolean shown;
+
+    Created(boolean guarded, JsonObject answer) {
+      this.guarded = guarded;
+      shown = !answer.has("shown") || isTrue(answer, "shown");
+    }
+  }
+
   /**
    * Creates a guarded name; false, and nothing was done: it is not one. Only a name that a command of its format
    * overwrites on purpose is overwritten, if that is asked for.
@@ -309,11 +322,11 @@ final class Service {
     return asked("turns/release", said(table, turn), answer -> isTrue(answer, "held"));
   }
 
-  private boolean created(Name name, String token, Request request) throws IOException, Refusal {
+  private Created created(Name name, String token, Request request) throws IOException, Refusal {
     refuseInterrupted();
     Elapsed begun = new Elapsed();
     try {
-      return answered(request, false, answer -> isTrue(answer, "guarded"));
+      return answered(request, false, answer -> new Created(isTrue(answer, "guarded"), answer));
     } catch (Refusal refusal) {
       if (refusal.isDecided()) {
         throw refusal;
@@ -326,14 +339,15 @@ final class Service {
     }
   }
 
-  private boolean resolved(Name name, String token, Elapsed begun, Exception lost) throws IOException, Refusal {
+  private Created resolved(Name name, String token, Elapsed begun, Exception lost) throws IOException, Refusal {
     JsonObject said = said(name);
     said.addProperty("token", token);
     Pauses pauses = pauses();
     do {
       try {
-        if (asked("resolve", said, Service::isHeld)) {
-          return true;
+        Created found = asked("resolve", said, answer -> new Created(isHeld(answer), answer));
+        if (found.guarded) {
+          return found;
         }
       } catch (Refusal refusal) {
         if (refusal.provesLoss(begun.now())) {

@@ -143,7 +143,7 @@ final class Turn {
 
   /** What is asked of the service, in a turn that is called so, or in none. */
   interface Call {
-    boolean in(Optional<String> turn) throws IOException, Refusal;
+    Service.Created in(Optional<String> turn) throws IOException, Refusal;
   }
 
   /**
@@ -155,14 +155,14 @@ final class Turn {
     Optional<Turn> own = held(service, name);
     Optional<Turn> turn =
         own.isPresent() ? own : lent(kept -> kept.service.isFor(service) && name.isIn(kept.table));
-    boolean answered = false;
+    boolean doubtful = true;
     try {
-      boolean done = call.in(turn.map(each -> each.called));
-      answered = true;
-      return done;
+      Service.Created created = call.in(turn.map(each -> each.called));
+      doubtful = !created.shown;
+      return created.guarded;
     } finally {
       if (turn.isPresent()) {
-        turn.get().doubtful |= !answered;
+        turn.get().doubtful |= doubtful;
       }
       if (own.isEmpty()) {
         turn.ifPresent(Turn::leave);
@@ -362,7 +362,7 @@ final class Turn {
   /**
    * Gives it back: in a moment, unless this process's next thread has it before, where no other session has written to
    * the table for long, and each call in it was answered; else at once. A call that was not could come late, and be done
-   * in the next thread's turn.
+   * in the next thread's turn. And what was completed and is not shown, only who takes another turn is sure to see.
    */
   void leave() {
     boolean isOld = since.now().compareTo(LONGEST_KEPT) >= 0;

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.putifabsent.hadoop.TurnTest.create;
 
+import com.google.gson.JsonObject;
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -137,6 +138,28 @@ public class KeptTurnTest {
     assertThat(asked("turns/release")).isEqualTo(1);
   }
 
+  /** Who takes a turn finds all there that was completed before: it lists the store itself, to look for conflicts. */
+  @Test
+  public void afterACommitThatTheStoreDoesNotShowItIsGivenBackAtOnce() throws Exception {
+    FileSystem fs = begun();
+    Turn turn = taken();
+    liar.next("create", LiarService.Fate.UNSHOWN);
+    create(fs, instant("_20260101000000001.commit"));
+    turn.leave();
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
+  @Test
+  public void afterACommitThatIsKnownLaterAndThatTheStoreDoesNotShowItIsGivenBackAtOnce() throws Exception {
+    FileSystem fs = begun();
+    Turn turn = taken();
+    liar.next("create", LiarService.Fate.UNKNOWN);
+    liar.next("resolve", LiarService.Fate.UNSHOWN);
+    create(fs, instant("_20260101000000001.commit"));
+    turn.leave();
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
   @Test
   public void aThreadWithoutATurnCompletesInIt() throws Exception {
     FileSystem fs = begun();
@@ -260,7 +283,7 @@ public class KeptTurnTest {
           } catch (InterruptedException error) {
             throw new AssertionError(error);
           }
-          return true;
+          return new Service.Created(true, new JsonObject());
         });
     second.join();
     assertThat(failed).isEmpty();

@@ -54,7 +54,9 @@ final class LiarService implements Closeable {
     /** It is answered, with a holder that has had the name for an hour. */
     OLD_HOLDER,
     /** It is answered, and that nobody else has written to the table for long. */
-    ALONE
+    ALONE,
+    /** It is done, and the store does not show it yet. */
+    UNSHOWN
   }
 
   private static final String UNKNOWN = "{\"error\": \"unknown\", \"message\": \"it is unknown\", \"token\": \"t\"}";
@@ -123,6 +125,8 @@ final class LiarService implements Closeable {
           say(exchange, answer.statusCode(), answer.body().replaceAll("\"age\": [^,}]+", "\"age\": 3600.0"));
         } else if (fate == Fate.ALONE) {
           say(exchange, answer.statusCode(), answer.body().replace("\"alone\": false", "\"alone\": true"));
+        } else if (fate == Fate.UNSHOWN) {
+          say(exchange, answer.statusCode(), answer.body().replaceFirst("}$", ", \"shown\": false}"));
         } else if (fate == Fate.UNKNOWN) {
           say(exchange, 504, UNKNOWN);
         } else if (fate == Fate.PROXY_ERROR) {
