@@ -216,6 +216,8 @@ final class Guard {
   }
 
   private boolean moved(Path source, Path target) throws IOException, Refusal {
+    // Of a table that moves, its ledger goes along.
+    Turn.releaseIn(name(source));
     try {
       if ((isAsked(source) || isAsked(target)) && movedTo(source, target)) {
         return true;

@@ -215,7 +215,6 @@ final class Service {
     JsonObject said = said(name);
     said.addProperty("source", source.address);
     said.addProperty("token", token);
-    Turn.releaseIn(source);
     return Turn.within(
         this,
         name,

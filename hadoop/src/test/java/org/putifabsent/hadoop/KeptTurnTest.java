@@ -194,6 +194,19 @@ public class KeptTurnTest {
     turn.release();
   }
 
+  /** Its ledger goes along, so nobody would give it back there; and here that would leave a record behind. */
+  @Test
+  public void aTableThatIsMovedTakesNoTurnAlong() throws Exception {
+    FileSystem fs = begun();
+    taken().leave();
+    File moved = new File(folder + "-moved");
+    assertThat(fs.rename(new Path("file:" + folder), new Path("file:" + moved))).isTrue();
+    assertThat(asked("turns/release")).isEqualTo(1);
+    Turn turn = Turn.take(asked, Name.of(new Path("file:" + moved + "/.hoodie")), 0).orElseThrow();
+    turn.release();
+    assertThat(folder).doesNotExist();
+  }
+
   @Test(timeout = 60_000)
   public void whoWaitsInThisProcessHasItNextWithoutARequest() throws Exception {
     Turn turn = taken();
