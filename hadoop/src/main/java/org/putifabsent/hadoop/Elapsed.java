@@ -21,6 +21,11 @@ final class Elapsed {
     return at(System.nanoTime(), System.currentTimeMillis());
   }
 
+  /** Returns it for when another one began. */
+  Duration until(Elapsed later) {
+    return at(later.firstNanos, later.firstMillis);
+  }
+
   /** Returns it for when both clocks show this. */
   Duration at(long nanos, long millis) {
     Duration awake = Duration.ofNanos(nanos - firstNanos);

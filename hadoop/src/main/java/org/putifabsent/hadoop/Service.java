@@ -51,7 +51,7 @@ final class Service {
    * So long it is good which names need be asked about, and what is admitted: a service may be started anew, with other
    * mounts, and an instant of this session's be rolled back.
    */
-  private static final long LONGEST_KNOWN_NANOS = TimeUnit.MINUTES.toNanos(1);
+  private static final Duration LONGEST_KNOWN = Duration.ofMinutes(1);
 
   /** What may be sent again is not waited for until the deadline, but for this part of it. */
   private static final int TRIES = 4;
@@ -66,7 +66,7 @@ final class Service {
   private final AtomicInteger current = new AtomicInteger();
   private final Map<String, Names> names = new ConcurrentHashMap<>();
   /** What is admitted, and since when. */
-  private final ConcurrentLinkedDeque<Map.Entry<Pattern, Long>> admitted = new ConcurrentLinkedDeque<>();
+  private final ConcurrentLinkedDeque<Map.Entry<Pattern, Elapsed>> admitted = new ConcurrentLinkedDeque<>();
 
   private Service(Settings settings) {
     this.settings = settings;
@@ -81,15 +81,15 @@ final class Service {
   static final class Names {
     final Pattern pattern;
     final long largestBody;
-    final long since;
+    final Elapsed since;
 
-    Names(Pattern pattern, long largestBody, long since) {
+    Names(Pattern pattern, long largestBody, Elapsed since) {
       this.pattern = pattern;
       this.largestBody = largestBody;
       this.since = since;
     }
 
-    static Names of(JsonObject said, long since) {
+    static Names of(JsonObject said, Elapsed since) {
       Pattern pattern = Pattern.compile(text(said, "pattern").orElseThrow());
       return new Names(pattern, said.get("largest_body").getAsLong(), since);
     }
@@ -97,19 +97,23 @@ final class Service {
 
   /** Asks for all names of a filesystem which of them need be asked about: once a minute, if it is used. */
   Names names(Name root) throws IOException {
-    return names(root, System.nanoTime());
+    return names(root, new Elapsed());
   }
 
-  Names names(Name root, long now) throws IOException {
+  Names names(Name root, Elapsed now) throws IOException {
     Names known = names.get(root.address);
-    if (known == null || now - known.since > LONGEST_KNOWN_NANOS) {
+    if (known == null || !isGood(known.since, now)) {
       known = known == null ? namesAtFirst(root, now) : namesAgain(root, now, known);
       names.put(root.address, known);
     }
     return known;
   }
 
-  private Names namesAtFirst(Name root, long now) throws IOException {
+  private static boolean isGood(Elapsed since, Elapsed now) {
+    return since.until(now).compareTo(LONGEST_KNOWN) <= 0;
+  }
+
+  private Names namesAtFirst(Name root, Elapsed now) throws IOException {
     try {
       return asked("names", said(root), said -> Names.of(said, now));
     } catch (Refusal refusal) {
@@ -118,7 +122,7 @@ final class Service {
   }
 
   /** Asks one time: whoever writes what nobody guards must not wait for a service that is away. */
-  private Names namesAgain(Name root, long now, Names known) {
+  private Names namesAgain(Name root, Elapsed now, Names known) {
     int number = current.get();
     URI address = address(number);
     try {
@@ -141,13 +145,12 @@ final class Service {
    * @throws Refusal another creation holds the name, or another session the instant that it belongs to
    */
   Admission admit(Name name, boolean overwrite) throws IOException, Refusal {
-    return admit(name, overwrite, System.nanoTime());
+    return admit(name, overwrite, new Elapsed());
   }
 
-  Admission admit(Name name, boolean overwrite, long now) throws IOException, Refusal {
-    for (Map.Entry<Pattern, Long> each : admitted) {
-      boolean isGood = now - each.getValue() <= LONGEST_KNOWN_NANOS;
-      if (isGood && each.getKey().matcher(name.filesystem() + name.full).matches()) {
+  Admission admit(Name name, boolean overwrite, Elapsed now) throws IOException, Refusal {
+    for (Map.Entry<Pattern, Elapsed> each : admitted) {
+      if (isGood(each.getValue(), now) && each.getKey().matcher(name.filesystem() + name.full).matches()) {
         return Admission.PLAIN;
       }
     }
@@ -164,7 +167,7 @@ final class Service {
         });
   }
 
-  private void remember(Name name, String also, long now) {
+  private void remember(Name name, String also, Elapsed now) {
     // It is about full names: of this filesystem.
     admitted.addFirst(Map.entry(Pattern.compile(Pattern.quote(name.filesystem()) + "(?:" + also + ")"), now));
     if (admitted.size() > ADMITTED) {

@@ -94,10 +94,20 @@ public class AdmissionTest {
     create(owner, slice("dt=1", 0), "rows");
     isDeleted(requested, owner);
     Name late = Name.of(slice("dt=1", 1));
-    long inTwoMinutes = System.nanoTime() + TimeUnit.MINUTES.toNanos(2);
-    assertThatThrownBy(() -> Service.of(Settings.of(conf)).admit(late, false, inTwoMinutes))
-        .isInstanceOfSatisfying(
-            Refusal.class, fenced -> assertThat(fenced.asHadoopSays()).isInstanceOf(AccessControlException.class));
+    Service asked = Service.of(Settings.of(conf));
+    assertThat(asked.admit(late, false).guarded).isFalse();
+    long nanos = System.nanoTime();
+    long millis = System.currentTimeMillis();
+    Elapsed[] inTwoMinutes = {
+      new Elapsed(nanos + TimeUnit.MINUTES.toNanos(2), millis),
+      // The machine has slept in between.
+      new Elapsed(nanos, millis + TimeUnit.MINUTES.toMillis(2))
+    };
+    for (Elapsed now : inTwoMinutes) {
+      assertThatThrownBy(() -> asked.admit(late, false, now))
+          .isInstanceOfSatisfying(
+              Refusal.class, fenced -> assertThat(fenced.asHadoopSays()).isInstanceOf(AccessControlException.class));
+    }
   }
 
   @Test

@@ -99,7 +99,8 @@ public class IdleWriterTest {
   }
 
   private static void namesInAnHour(Configuration conf) throws IOException {
-    Service.of(Settings.of(conf)).names(Name.of(new Path("file:/")), System.nanoTime() + TimeUnit.HOURS.toNanos(1));
+    Elapsed now = new Elapsed(System.nanoTime() + TimeUnit.HOURS.toNanos(1), System.currentTimeMillis());
+    Service.of(Settings.of(conf)).names(Name.of(new Path("file:/")), now);
   }
 
   @Test
