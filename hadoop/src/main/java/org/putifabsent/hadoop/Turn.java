@@ -60,7 +60,7 @@ final class Turn {
   private final Name table;
   private final Elapsed since = new Elapsed();
   private final AtomicReference<Thread> holder = new AtomicReference<>(Thread.currentThread());
-  private final ScheduledFuture<?> beats;
+  final ScheduledFuture<?> beats;
   /** It is some thread's until that leaves it; else it is kept, or lent for a call. */
   private volatile boolean isLock = true;
   private volatile Elapsed left = since;
@@ -68,12 +68,14 @@ final class Turn {
   private volatile boolean doubtful;
   private volatile boolean over;
 
-  private Turn(Service service, Name table, String called, boolean alone) {
+  private Turn(Service service, Name table, String called, boolean alone, Elapsed asked) {
     this.service = service;
     this.table = table;
     this.called = called;
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
-    beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, pause, pause, TimeUnit.NANOSECONDS);
+    // It may have been taken as soon as that was asked for.
+    long first = pause - asked.now().toNanos();
+    beats = BEATS.scheduleWithFixedDelay(this::beatOrWarn, first, pause, TimeUnit.NANOSECONDS);
     HELD.get().add(this);
     if (alone && Exit.isSeen) {
       HERE.add(this);
@@ -248,6 +250,7 @@ final class Turn {
     String token = UUID.randomUUID().toString();
     String thread = thisThread();
     boolean known = true;
+    Elapsed asked = new Elapsed();
     try {
       if (Thread.interrupted()) {
         throw new InterruptedException("interrupted before the turn of " + table + " was taken");
@@ -273,13 +276,14 @@ final class Turn {
         if (waitsHere) {
           continue;
         }
+        asked = known ? new Elapsed() : asked;
         known = false;
         try {
           Service.Taken taken = asking.ask(token, thread);
           known = true;
           if (taken.turn.isPresent()) {
             waiting.ends();
-            return Optional.of(new Turn(service, table, taken.turn.get(), taken.alone));
+            return Optional.of(new Turn(service, table, taken.turn.get(), taken.alone, asked));
           }
           waiting.isFor(taken.behind.orElse("another session or thread"));
         } catch (Refusal refusal) {

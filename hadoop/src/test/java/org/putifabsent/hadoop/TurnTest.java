@@ -284,6 +284,17 @@ public class TurnTest {
     assertThat(asked(conf).release(table(), turn.called)).isTrue();
   }
 
+  @Test
+  public void aTurnWhoseAnswerCameLateGivesItsFirstSignOfLifeSoonerByThat() throws Exception {
+    liar.next("turns/take", LiarService.Fate.STALLED);
+    Configuration conf = session(liar.address);
+    conf.set(Settings.DEADLINE, "8s");
+    Turn turn = take(asked(conf), LONG).orElseThrow();
+    assertThat(liar.calls).startsWith("turns/take", "turns/take");
+    // Its first answer was waited for for two seconds.
+    assertThat(turn.beats.getDelay(TimeUnit.SECONDS)).isLessThan(18);
+  }
+
   @Test(timeout = 120_000)
   public void signsOfLifeThatOneServiceDoesNotTakeGoToAnother() throws Exception {
     liar.always("turns/beat", LiarService.Fate.BUSY);
