@@ -50,7 +50,7 @@ final class Turn {
   /** Those of this process that may be kept. One that has no holder is kept, and theirs who becomes that. */
   private static final Set<Turn> HERE = ConcurrentHashMap.newKeySet();
   private static final ScheduledThreadPoolExecutor BEATS = beats();
-  /** Turns that were handed on for longest, and since when their session leaves the next one to who else asks. */
+  /** Turns that this process had for longest, and since when their session leaves the next one to who else asks. */
   private static final Map<Turn, Elapsed> YIELDED = new ConcurrentHashMap<>();
 
   /** What the service calls it: no two turns are called the same. */
@@ -58,13 +58,15 @@ final class Turn {
 
   private final Service service;
   private final Name table;
-  private final Elapsed since = new Elapsed();
+  /** Tests make it older. */
+  volatile Elapsed since = new Elapsed();
   private final AtomicReference<Thread> holder = new AtomicReference<>(Thread.currentThread());
   final ScheduledFuture<?> beats;
   /** It is some thread's until that leaves it; else it is kept, or lent for a call. */
   private volatile boolean isLock = true;
   private volatile Elapsed left = since;
-  private volatile boolean isHandedOn;
+  /** More threads of this process have had it, or wait for it: they see first when it is free. */
+  private volatile boolean isShared;
   private volatile boolean doubtful;
   private volatile boolean over;
 
@@ -262,7 +264,7 @@ final class Turn {
         Optional<Turn> kept = kept(turn -> turn.isOf(service, table));
         if (kept.isPresent() && !queues) {
           kept.get().isLock = true;
-          kept.get().isHandedOn = true;
+          kept.get().isShared = true;
           HELD.get().add(kept.get());
           waiting.ends();
           return kept;
@@ -270,6 +272,7 @@ final class Turn {
         // Who is to begin asks whom it had better wait for.
         kept.ifPresent(Turn::release);
         Optional<Turn> here = HERE.stream().filter(turn -> turn.isOf(service, table)).findFirst();
+        here.ifPresent(turn -> turn.isShared = true);
         here.ifPresent(turn -> waiting.isFor("another thread, which has " + turn));
         YIELDED.values().removeIf(since -> since.now().compareTo(YIELDS) >= 0);
         waitsHere = here.isPresent() || YIELDED.keySet().stream().anyMatch(turn -> turn.isOf(service, table));
@@ -372,7 +375,7 @@ final class Turn {
     boolean isOld = since.now().compareTo(LONGEST_KEPT) >= 0;
     boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen && !isOld;
     if (!mayBeKept || Thread.currentThread().isInterrupted()) {
-      boolean yields = isHandedOn && isOld;
+      boolean yields = isShared && isOld;
       if (yields) {
         YIELDED.put(this, new Elapsed());
       }

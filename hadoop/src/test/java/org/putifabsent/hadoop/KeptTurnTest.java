@@ -327,6 +327,34 @@ public class KeptTurnTest {
     assertThat(other).isPresent();
   }
 
+  @Test(timeout = 120_000)
+  public void aThreadThatHadItForLongLeavesAnotherSessionAChanceBeforeThoseThatWaitHere() throws Exception {
+    Turn turn = taken();
+    turn.since = new Elapsed(System.nanoTime() - TimeUnit.SECONDS.toNanos(21), System.currentTimeMillis());
+    List<String> got = Collections.synchronizedList(new ArrayList<>());
+    ExecutorService threads = Executors.newFixedThreadPool(2);
+    Service another = TurnTest.asked(TurnTest.session());
+    List<Future<?>> waiting = new ArrayList<>();
+    for (Service each : List.of(asked, another)) {
+      waiting.add(
+          threads.submit(
+              () -> {
+                Turn next = Turn.take(each, table(), LONG).orElseThrow();
+                got.add(each == another ? "another session" : "a thread of this process");
+                next.release();
+                return null;
+              }));
+    }
+    Thread.sleep(2_000);
+    assertThat(got).isEmpty();
+    turn.leave();
+    for (Future<?> each : waiting) {
+      each.get();
+    }
+    threads.shutdown();
+    assertThat(got).containsExactly("another session", "a thread of this process");
+  }
+
   /** A process that takes and leaves a turn while it ends. */
   public static void main(String[] said) {
     Configuration conf = new Configuration();
