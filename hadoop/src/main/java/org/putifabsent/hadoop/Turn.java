@@ -65,6 +65,8 @@ final class Turn {
   /** It is some thread's until that leaves it; else it is kept, or lent for a call. */
   private volatile boolean isLock = true;
   private volatile Elapsed left = since;
+  /** When others may have seen it first, or have seen it live: for a lease after that nobody breaks it. */
+  private volatile Elapsed lived;
   /** More threads of this process have had it, or wait for it: they see first when it is free. */
   private volatile boolean isShared;
   private volatile boolean doubtful;
@@ -74,6 +76,7 @@ final class Turn {
     this.service = service;
     this.table = table;
     this.called = called;
+    lived = asked;
     long pause = service.lease().toNanos() / BEATS_A_LEASE;
     // It may have been taken as soon as that was asked for.
     long first = pause - asked.now().toNanos();
@@ -119,7 +122,7 @@ final class Turn {
     return HERE.stream().filter(which).filter(turn -> turn.holder.compareAndSet(null, Thread.currentThread()));
   }
 
-  /** Returns one that was kept, and is this thread's now; not what may be broken as this process stood still. */
+  /** Returns one that was kept, and is this thread's now; not what may be broken. */
   private static Optional<Turn> kept(Predicate<Turn> which) {
     Optional<Turn> kept = claimed(which).findFirst();
     if (kept.isPresent() && !kept.get().isStillKept()) {
@@ -351,13 +354,16 @@ final class Turn {
       beats.cancel(false);
       return;
     }
+    Elapsed sent = new Elapsed();
     service
         .beat(table, called)
         .whenComplete(
             (held, error) -> {
               if (error != null) {
                 LOG.debug("{} gave no sign of life", this, error);
-              } else if (!held && !over) {
+              } else if (held) {
+                lived = sent;
+              } else if (!over) {
                 beats.cancel(false);
                 doubtful = true;
                 HERE.remove(this);
@@ -373,7 +379,7 @@ final class Turn {
    */
   void leave() {
     boolean isOld = since.now().compareTo(LONGEST_KEPT) >= 0;
-    boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen && !isOld;
+    boolean mayBeKept = HERE.contains(this) && !doubtful && Exit.isSeen && !isOld && !mayBeBroken();
     if (!mayBeKept || Thread.currentThread().isInterrupted()) {
       boolean yields = isShared && isOld;
       if (yields) {
@@ -394,8 +400,13 @@ final class Turn {
     BEATS.schedule(this::expire, KEPT.toNanos(), TimeUnit.NANOSECONDS);
   }
 
+  /** Whether this process stood still for long, or the way to the service did. */
+  private boolean mayBeBroken() {
+    return lived.now().compareTo(service.lease()) >= 0;
+  }
+
   private boolean isStillKept() {
-    return left.now().compareTo(KEPT) < 0;
+    return left.now().compareTo(KEPT) < 0 && !mayBeBroken();
   }
 
   /** One that was kept again since is not due yet. */

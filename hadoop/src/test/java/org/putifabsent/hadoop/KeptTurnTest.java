@@ -238,11 +238,12 @@ public class KeptTurnTest {
     Configuration hasty = new Configuration(conf);
     hasty.set(Settings.LEASE, "1s");
     Turn turn = Turn.take(TurnTest.asked(hasty), table(), LONG).orElseThrow();
-    Turn.take(TurnTest.asked(TurnTest.session()), table(), LONG).orElseThrow().release();
+    Turn other = Turn.take(TurnTest.asked(TurnTest.session()), table(), LONG).orElseThrow();
     turn.leave();
+    assertThat(Turn.take(asked, table(), 0)).isEmpty();
     assertThatThrownBy(() -> create(fs, instant("_20260101000000001.commit")))
         .isInstanceOf(AccessControlException.class);
-    turn.release();
+    other.release();
   }
 
   @Test
