@@ -183,7 +183,7 @@ final class Turn {
   }
 
   /** Has what is kept be released when this process ends, which would hold others up for a lease. */
-  private static final class Exit {
+  static final class Exit {
     static volatile boolean isSeen = willBeSeen();
 
     private static boolean willBeSeen() {
@@ -196,7 +196,7 @@ final class Turn {
     }
   }
 
-  private static void releaseKept() {
+  static void releaseKept() {
     Exit.isSeen = false;
     List<Thread> releasing = claimed(turn -> true).map(turn -> daemon(turn::release)).collect(Collectors.toList());
     releasing.forEach(Thread::start);
@@ -398,6 +398,10 @@ final class Turn {
     holder.set(null);
     // After that, however long this thread stands still here: one that comes due before it is kept would do nothing.
     BEATS.schedule(this::expire, KEPT.toNanos(), TimeUnit.NANOSECONDS);
+    if (!Exit.isSeen) {
+      // This process ends, and has released what was kept before.
+      claimed(turn -> turn == this).forEach(Turn::release);
+    }
   }
 
   /** Whether this process stood still for long, or the way to the service did. */

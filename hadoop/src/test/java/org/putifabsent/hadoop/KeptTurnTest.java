@@ -356,6 +356,41 @@ public class KeptTurnTest {
     assertThat(got).containsExactly("another session", "a thread of this process");
   }
 
+  @Test
+  public void aProcessThatEndsWhileATurnIsLeftLeavesNothingBehind() throws Exception {
+    AtomicBoolean leaves = new AtomicBoolean();
+    List<Exception> failed = new ArrayList<>();
+    Runnable work =
+        () -> {
+          try {
+            Turn turn = taken();
+            leaves.set(true);
+            turn.leave();
+          } catch (IOException | InterruptedException error) {
+            failed.add(error);
+          }
+        };
+    Thread thread =
+        new Thread(work) {
+          /** Is looked at when it has been decided that the turn may be kept. */
+          @Override
+          public boolean isInterrupted() {
+            if (leaves.getAndSet(false)) {
+              Turn.releaseKept();
+            }
+            return super.isInterrupted();
+          }
+        };
+    try {
+      thread.start();
+      thread.join();
+    } finally {
+      Turn.Exit.isSeen = true;
+    }
+    assertThat(failed).isEmpty();
+    assertThat(asked("turns/release")).isEqualTo(1);
+  }
+
   /** A process that takes and leaves a turn while it ends. */
   public static void main(String[] said) {
     Configuration conf = new Configuration();
