@@ -69,7 +69,7 @@ from putifabsent.backends.registries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from putifabsent.backends.registries import AcquireOutcome, AdvanceOutcome, ReleaseOutcome
     from putifabsent.backends.registry_urls import RedisSettings
@@ -343,15 +343,9 @@ class RestingLock(Lock):
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
         return self._run(lambda: self._lock.acquire(key, owner, lease))
 
-    async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
-        return await self._run_async(lambda: self._lock.acquire_async(key, owner, lease))
-
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         """Ask, unless it rests: then the lease ends by itself."""
         return self._run(lambda: self._lock.release(key, owner))
-
-    async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
-        return await self._run_async(lambda: self._lock.release_async(key, owner))
 
     def identity(self) -> str:
         return self._lock.identity()
@@ -368,16 +362,6 @@ class RestingLock(Lock):
         except ValueError:
             raise  # the request makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
-            return self._recorded(Maybe(error))
-
-    async def _run_async(self, ask: Callable[[], Awaitable[T]]) -> T | TryAgain | Maybe:
-        if resting := self._resting():
-            return resting
-        try:
-            return self._recorded(await ask())
-        except ValueError:
-            raise
-        except Exception as error:  # noqa: BLE001 - as above
             return self._recorded(Maybe(error))
 
     def _resting(self) -> TryAgain | None:

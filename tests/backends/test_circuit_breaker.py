@@ -169,28 +169,3 @@ def test_redis_that_is_gone_costs_its_time_out_once() -> None:
 
 def _asks(lock: Lock, number: int) -> object:
     return lock.acquire("k", str(number), LEASE)
-
-
-async def test_while_it_rests_a_loop_gets_its_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a thread: those may all be waiting for something."""
-    lock = Scripted(TryAgain(GONE))
-    resting = RestingLock(lock)
-    assert isinstance(await resting.acquire_async("key", "owner", LEASE), TryAgain)
-
-    def no_thread(*_: Any) -> Any:
-        raise RuntimeError("no thread can be started")
-
-    monkeypatch.setattr("putifabsent.backends.concurrency.in_thread", no_thread)
-    assert isinstance(await resting.acquire_async("key", "owner", LEASE), TryAgain)
-    assert isinstance(await resting.release_async("key", "owner"), TryAgain)
-    assert lock.asked == 1
-
-
-async def test_where_no_thread_can_be_started_nobody_knows_who_has_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def no_thread(*_: Any) -> Any:
-        raise RuntimeError("no thread can be started")
-
-    monkeypatch.setattr("putifabsent.backends.concurrency.in_thread", no_thread)
-    assert isinstance(await RestingLock(Scripted(Acquired())).acquire_async("key", "owner", LEASE), Maybe)
