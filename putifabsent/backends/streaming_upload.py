@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import stat
 import tempfile
 import threading
@@ -20,7 +21,7 @@ from concurrent.futures import TimeoutError as FuturesTimeoutError
 from concurrent.futures import thread  # noqa: F401 - its farewell must come after the one registered below
 from typing import IO, TYPE_CHECKING
 
-from putifabsent.backends.base import Body, Staged, read_at, write_all
+from putifabsent.backends.base import Body, Staged, read_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from putifabsent.backends.base import Creation, StageOutcome
 
 _PATIENCE = 10.0
-_PIECE = 2**20
 
 
 class _Descriptor:
@@ -236,9 +236,9 @@ class StagesAhead(ABC):
 class FileBody(Body):
     """A body in an open file, which may be closed before its creation is over.
 
-    It is open for reading in binary mode, with a file descriptor, and its position is left alone. What says
-    no size (a pipe, a terminal), or none that is true (``/proc``), is read to its end here and now. ``ahead``
-    is what the store has of it already.
+    It is open for reading in binary mode, with a file descriptor; where it stands does not matter. But what
+    says no size (a pipe, a terminal), or none that is true (``/proc``), is read from there to its end here
+    and now. ``ahead`` is what the store has of it already.
     """
 
     __slots__ = ("_file", "ahead")
@@ -247,24 +247,15 @@ class FileBody(Body):
         seen = os.fstat(file.fileno())
         self.ahead = ahead
         self.size = seen.st_size
-        is_file = stat.S_ISREG(seen.st_mode)
-        if is_file and self.size:
+        if stat.S_ISREG(seen.st_mode) and self.size:
             self._file = _Descriptor(file)
-        else:
-            self._keep(file, is_file=is_file)
+            return
+        with tempfile.TemporaryFile() as kept:
+            shutil.copyfileobj(file, kept)
+            kept.flush()
+            self.size = kept.tell()
+            self._file = _Descriptor(kept)
 
     def read(self, start: int, stop: int) -> bytes:
         """Return ``[start, stop)``, without a word to the file about where it is."""
         return self._file.read(start, stop)
-
-    def _keep(self, file: IO[bytes], *, is_file: bool) -> None:
-        """Take over all that ``file`` gives until it ends."""
-        self.size = 0
-        number, kept = file.fileno(), file
-        with contextlib.ExitStack() as closing:
-            while piece := os.pread(number, _PIECE, self.size) if is_file else os.read(number, _PIECE):
-                if not self.size:
-                    kept = closing.enter_context(tempfile.TemporaryFile(buffering=0))
-                self.size += len(piece)
-                write_all(kept, memoryview(piece))
-            self._file = _Descriptor(kept)
