@@ -27,8 +27,7 @@ from putifabsent.backends.base import (
     Staged,
     TryAgain,
 )
-from putifabsent.backends.local import LocalStore
-from putifabsent.backends.local_files import make_own_folders
+from putifabsent.backends.local import LocalStore, make_own_folders
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:

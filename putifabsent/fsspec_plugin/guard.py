@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Absent, Created, Creation, Found, Refused
-from putifabsent.backends.local_files import obstacle
+from putifabsent.backends.local import obstacle
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown
 from putifabsent.fsspec_plugin.hudi import Hudi

@@ -55,7 +55,6 @@ class TestLocalStore(PublishTests, SharedStoreTests):
     republishes: ClassVar[bool] = False
     steps_in: ClassVar[tuple[str, ...]] = (
         "putifabsent.backends.local",
-        "putifabsent.backends.local_files",
         "putifabsent.backends.base:stage",
         "putifabsent.backends.base:complete",
     )
@@ -286,7 +285,7 @@ def test_a_file_server_that_loses_the_answer_to_a_close_unmakes_nothing(
 
     name = str(tmp_path / "name")
     creation = creation_of(name)
-    monkeypatch.setattr("putifabsent.backends.local_files.os.close", loses)
+    monkeypatch.setattr("putifabsent.backends.local.os.close", loses)
     outcome = getattr(LocalStore(), write)(name, InMemory(b"mine"), creation)
     monkeypatch.undo()
     assert Path(name).read_bytes() == b"mine"

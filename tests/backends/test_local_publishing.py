@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends import local_files
+from putifabsent.backends import local
 from putifabsent.backends.base import (
     Absent,
     Created,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STORE = LocalStore()
-HOLDER_OF = "putifabsent.backends.local.holder_of"
+HOLDER_OF = "putifabsent.backends.local._holder_of"
 
 
 def names(folder: Path) -> tuple[str, str]:
@@ -74,13 +74,13 @@ def test_a_put_makes_the_folders_of_the_shim_s_own_and_makes_them_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    real = local_files.sync_folder
+    real = local._sync_folder
 
     def sync(folder: str) -> None:
         synced.append(folder)
         real(folder)
 
-    monkeypatch.setattr(local_files, "sync_folder", sync)
+    monkeypatch.setattr(local, "_sync_folder", sync)
     source, _ = names(tmp_path)
     assert isinstance(put(source), Written)
     own = f"{tmp_path}/.putifabsent"
@@ -139,7 +139,7 @@ def test_a_rename_whose_answer_was_lost_is_looked_up(
 
 def test_a_put_that_may_not_last_may_have_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = names(tmp_path)
-    monkeypatch.setattr(local_files, "sync_folder", failing(local_files.sync_folder, errno.EIO))
+    monkeypatch.setattr(local, "_sync_folder", failing(local._sync_folder, errno.EIO))
     assert isinstance(put(source), Maybe)
 
 
@@ -249,7 +249,7 @@ def test_a_disk_can_carry_no_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["put", "publish"])
 def test_a_writer_killed_at_any_step_leaves_all_or_nothing(how: str, tmp_path: Path) -> None:
     folder = f"{tmp_path}/.putifabsent/identity" if how == "put" else str(tmp_path)
-    places = ("putifabsent.backends.local", "putifabsent.backends.local_files")
+    places = ("putifabsent.backends.local",)
     left = set()
 
     def body_of(name: str) -> bytes:
@@ -289,7 +289,7 @@ def test_a_deletion_by_version_lets_nobody_between_its_look_and_its_unlink(
     _, name = names(tmp_path)
     STORE.create(name, InMemory(b"the first"), creation_of(name))
     version = version_of(name)
-    real = local_files.holder_of
+    real = local._holder_of
     tried: list[object] = []
 
     def holder_of(file: int) -> Any:
@@ -355,6 +355,6 @@ def test_a_symbolic_link_to_nothing_can_be_deleted(tmp_path: Path) -> None:
 def test_a_deletion_whose_look_fails_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, name = names(tmp_path)
     STORE.create(name, InMemory(b"x"), creation_of(name))
-    monkeypatch.setattr(HOLDER_OF, failing(local_files.holder_of, errno.EIO))
+    monkeypatch.setattr(HOLDER_OF, failing(local._holder_of, errno.EIO))
     assert isinstance(STORE.delete(name, "any"), Maybe)
     assert Path(name).exists()

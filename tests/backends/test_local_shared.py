@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends import local_files
+from putifabsent.backends import local
 from putifabsent.backends.base import Created, InMemory, Refused, Written
 from putifabsent.backends.local import LocalStore
 from putifabsent.testing.races import creation_of
@@ -63,8 +63,7 @@ def creates(name: str) -> str:
 
 def leaves_a_temporary_file(name: str) -> None:
     """End as one who is killed does, before the name is there."""
-    local_files._write = lambda file, data: None
-    made = local_files.temporary(InMemory(b"half"), creation_of(name), name)
+    made = local._temporary(InMemory(b"half"), creation_of(name), name)
     made.__enter__()
     _kept.append(made)  # until the process ends, without a word
 
@@ -80,7 +79,7 @@ def is_killed_in(call: str, name: str) -> None:
 
     setattr(os, call, ends)
     with pytest.raises(KeyboardInterrupt):
-        local_files._make_own(str(Path(name).parent / ".putifabsent"))
+        local._make_own(str(Path(name).parent / ".putifabsent"))
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o775, 0o2775, 0o777, 0o1777, 0o3777, 0o700])

@@ -22,8 +22,7 @@ from putifabsent.backends.base import (
     TryAgain,
     Written,
 )
-from putifabsent.backends.local import LocalStore
-from putifabsent.backends.local_files import opened_alone
+from putifabsent.backends.local import LocalStore, _opened_alone
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.backends.probe import BESIDE, CREATES, probe
 from putifabsent.backends.probe_ground import Ground
@@ -72,7 +71,7 @@ def test_what_somebody_else_removes_meanwhile_is_waited_for(tmp_path: Path) -> N
         name = ground.name("held")
         assert isinstance(ground.store.create(name, InMemory(b"a"), ground.creation()), Created)
         with ExitStack() as held:
-            held.enter_context(opened_alone(name))
+            held.enter_context(_opened_alone(name))
             released = threading.Timer(0.3, held.pop_all().close)
             released.start()
     released.join()
