@@ -33,7 +33,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from putifabsent.backends.base import Maybe, Refused, TryAgain, caused
+from putifabsent.backends import base
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -154,28 +154,28 @@ class SingleSend(AIOHTTPSession):
 
 def meaning_of(
     error: Exception, name: str, answered: Callable[[ClientError, str], T]
-) -> T | TryAgain | Refused | Maybe:
+) -> T | base.TryAgain | base.Refused | base.Maybe:
     """Say what one failed request means for a write; ``answered`` says it where the service did answer.
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
     """
     if _is_unsent(error):
-        return TryAgain(error)
+        return base.TryAgain(error)
     if isinstance(error, ClientError):
         return answered(error, name)
     if isinstance(error, ConfigError):
-        return Refused(error)
+        return base.Refused(error)
     if isinstance(error, ParamValidationError):
-        return Refused(caused(ValueError(f"{name}: {error}"), error))
+        return base.Refused(base.caused(ValueError(f"{name}: {error}"), error))
     if isinstance(error, _WRONG):
-        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
+        return base.refused(errno.EACCES, str(error), name, error)
     if isinstance(error, UnicodeEncodeError):
-        return Refused(caused(OSError(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name), error))
+        return base.refused(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name, error)
     if isinstance(error, _LOST):
-        return Maybe(error)
+        return base.Maybe(error)
     if isinstance(error, BotoCoreError):
         # Credentials that expire are renewed before a request is signed: nothing has been sent.
-        return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
+        return base.refused(errno.EINVAL, str(error), name, error)
     raise error
 
 

@@ -18,29 +18,8 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError
 from azure.storage.blob import BlobBlock, BlobProperties, ContentSettings
 
+from putifabsent.backends import base
 from putifabsent.backends.azure_client import Sender, code_of, outcome_of
-from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
-    Absent,
-    Created,
-    Deleted,
-    Entry,
-    Exists,
-    Found,
-    Gone,
-    Got,
-    Holder,
-    Listed,
-    Maybe,
-    Refused,
-    Staged,
-    Store,
-    TryAgain,
-    caused,
-    http_date,
-    unsupported,
-)
 from putifabsent.backends.concurrency import stop_here
 from putifabsent.backends.object_store import (
     FOR_FSSPEC,
@@ -65,8 +44,6 @@ if TYPE_CHECKING:
     from azure.core.paging import ItemPaged
     from azure.storage.blob import BlobClient, ContainerClient
 
-    from putifabsent.backends import base
-    from putifabsent.backends.base import Body, Creation
 
 _FILE = {"is_directory": "false"}  # how adlfs marks a blob that is no folder
 _WITH_BLOCKS = {"encryption_scope", "timeout", "validate_content"}
@@ -86,7 +63,7 @@ _NOT_AZURE = "what answered is not Azure, but some proxy's page"
 _LOST_BLOCKS = {"BlobNotFound", "InvalidBlobOrBlock", "InvalidBlockId", "InvalidBlockList"}
 
 
-class AzureStore(Store):
+class AzureStore(base.Store):
     """The store behind an ``adlfs.AzureBlobFileSystem``.
 
     No single request is waited for longer than ``deadline`` seconds, unless ``read_timeout`` says so.
@@ -106,7 +83,7 @@ class AzureStore(Store):
     def endpoint(self) -> str:
         return self._sender.endpoint
 
-    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
+    def create(self, name: str, body: base.Body, creation: base.Creation) -> base.CreateOutcome:
         """``Put Blob`` with ``If-None-Match: *``."""
         try:
             return self._put(name, body, creation, overwrite=False)
@@ -120,15 +97,15 @@ class AzureStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
         if not found.blob_type:
-            return TryAgain(OSError(errno.EPROTO, _NOT_AZURE, name))
+            return base.TryAgain(OSError(errno.EPROTO, _NOT_AZURE, name))
         # Header names: whoever is between may have changed their case.
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
-        marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
-        holder = Holder(*marks, found.last_modified, found.size or 0, found.etag)
+        marks = metadata.get(base.TOKEN_KEY), metadata.get(base.WRITER_KEY)
+        holder = base.Holder(*marks, found.last_modified, found.size or 0, found.etag)
         # Of its digest a copy makes its own.
         found.content_settings.content_md5 = None
         kept = {"content_settings": found.content_settings, "metadata": own_metadata(metadata)}
-        return Found(holder, properties=kept)
+        return base.Found(holder, properties=kept)
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the blob's properties."""
@@ -141,12 +118,12 @@ class AzureStore(Store):
         except Exception as error:  # noqa: BLE001 - without a time nothing is claimed
             answer = getattr(error, "response", None)
             dates.append(None if answer is None else answer.headers.get("Date"))
-        return http_date(dates[-1]) if dates else None
+        return base.http_date(dates[-1]) if dates else None
 
     def get(self, name: str) -> base.GetOutcome:
         """``Get Blob``."""
         try:
-            return Got(_download(self._sender.blob(*_split(name)), **self._every))
+            return base.Got(_download(self._sender.blob(*_split(name)), **self._every))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
 
@@ -164,25 +141,25 @@ class AzureStore(Store):
         self, folder: str, listing: Callable[[ContainerClient, str], ItemPaged[Any]]
     ) -> base.ListOutcome:
         container, _, prefix = (folder.rstrip("/") + "/").partition("/")
-        entries: list[Entry] = []
+        entries: list[base.Entry] = []
         try:
             pages: Any = listing(self._sender.container(container), prefix).by_page()
             before = None
             for page in pages:
                 entries += (
-                    Entry(f"{container}/{each.name}", each.last_modified, each.etag)
+                    base.Entry(f"{container}/{each.name}", each.last_modified, each.etag)
                     for each in page
                     if isinstance(each, BlobProperties)
                 )
                 if before is not None and pages.continuation_token == before:
-                    return Refused(repeated_page(folder))
+                    return repeated_page(folder)
                 before = pages.continuation_token
-            return Listed(tuple(entries))
+            return base.Listed(tuple(entries))
         except AttributeError as error:  # of an answer that holds nothing the client makes no page
-            return TryAgain(error)
+            return base.TryAgain(error)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = reading(outcome_of(error, folder), error)
-            return Listed(()) if isinstance(outcome, Absent) else outcome
+            return base.Listed(()) if isinstance(outcome, base.Absent) else outcome
 
     def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """``Delete Blob``; with ``version``, only while that is its entity tag."""
@@ -191,28 +168,27 @@ class AzureStore(Store):
             self._sender.blob(*_split(name)).delete_blob(**(same if version else {}), **self._every)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome, code = outcome_of(error, name), code_of(error)
-            if not isinstance(outcome, Exists):
+            if not isinstance(outcome, base.Exists):
                 return deleting(outcome, error)
             # The condition means that another blob is there by now; a lease or a policy keeps this one.
             if code == "ConditionNotMet":
-                return Deleted()
-            kept = PermissionError(errno.EPERM, f"it can't be deleted: {code}", name)
-            return Refused(caused(kept, error))
-        return Deleted()
+                return base.Deleted()
+            return base.refused(errno.EPERM, f"it can't be deleted: {code}", name, error)
+        return base.Deleted()
 
-    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
+    def put(self, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         """``Put Blob`` with no condition; a large one as blocks."""
         try:
             if body.size <= self.largest_put:
                 return unconditional(self._put(name, body, creation, overwrite=True), name)
             staged = self.stage(name, body, creation)
-            if not isinstance(staged, Staged):
+            if not isinstance(staged, base.Staged):
                 return unconditional(staged, name)
             return unconditional(self._commit(staged), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return unconditional(outcome_of(error, name), name, error)
 
-    def publish(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
+    def publish(self, source: str, name: str, creation: base.Creation) -> base.PublishOutcome:
         """``Copy Blob From URL``, with no metadata of its own: the source's go with it.
 
         The synchronous copy. The other one leaves an empty blob under the name until it is done.
@@ -226,24 +202,24 @@ class AzureStore(Store):
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = unconditional(outcome_of(error, name), name, error)
-            return self._missing(source, outcome) if isinstance(outcome, Refused) else outcome
+            return self._missing(source, outcome) if isinstance(outcome, base.Refused) else outcome
         status = answer.get("copy_status")
         if status != "success":
-            return Maybe(OSError(errno.EIO, f"the copy's status is {status!r}", name))
+            return base.Maybe(OSError(errno.EIO, f"the copy's status is {status!r}", name))
         return unconditional(_created(answer, name), name)
 
-    def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
+    def stage(self, name: str, body: base.Body, creation: base.Creation) -> base.StageOutcome:
         """``Put Block``, a few at a time."""
         try:
             params = self._params(creation)
             client = self._sender.blob(*_split(name))
             with_blocks = {key: value for key, value in params.items() if key in _WITH_BLOCKS}
-            return Staged(name, Blocks(_send_blocks(client, body, with_blocks), params))
+            return base.Staged(name, Blocks(_send_blocks(client, body, with_blocks), params))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return _staging(error, name)
 
     def stage_copy(
-        self, source: str, size: int, version: str | None, name: str, creation: Creation
+        self, source: str, size: int, version: str | None, name: str, creation: base.Creation
     ) -> base.StageOutcome:
         """As :meth:`stage`, with bytes read from the source in ranges, all of the same entity tag.
 
@@ -251,67 +227,68 @@ class AzureStore(Store):
         """
         if version is None:
             seen = self.head(source)
-            if not isinstance(seen, Found):
+            if not isinstance(seen, base.Found):
                 return seen
             size, version = seen.holder.size, str(seen.holder.version)
         try:
             body = _blob_body(self._sender.blob(*_split(source)), version, size)
         except OSError as error:
-            return Refused(error)
+            return base.Refused(error)
         return self.stage(name, body, creation)
 
-    def complete(self, staged: Staged) -> base.CompleteOutcome:
+    def complete(self, staged: base.Staged) -> base.CompleteOutcome:
         """``Put Block List`` with ``If-None-Match: *``."""
         return self._commit(staged, match_condition=MatchConditions.IfMissing)
 
-    def discard(self, staged: Staged) -> None:
+    def discard(self, staged: base.Staged) -> None:
         """Forget the blocks. No request removes them; the service does, after a week or at the next put."""
         blocks: Blocks = staged.upload
         blocks.over = True
 
-    def _commit(self, staged: Staged, **condition: Any) -> base.CompleteOutcome:
+    def _commit(self, staged: base.Staged, **condition: Any) -> base.CompleteOutcome:
         blocks: Blocks = staged.upload
         if blocks.over:
-            return Gone()
+            return base.Gone()
         try:
             answer = self._sender.blob(*_split(staged.name)).commit_block_list(
                 [BlobBlock(block_id=each) for each in blocks.ids], **condition, **blocks.params
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             # Somebody's put, commit or deletion of the name has thrown the blocks away.
-            return Gone() if code_of(error) in _LOST_BLOCKS else outcome_of(error, staged.name)
+            return base.Gone() if code_of(error) in _LOST_BLOCKS else outcome_of(error, staged.name)
         return _created(answer, staged.name)
 
-    def _missing(self, source: str, refused: Refused) -> Absent | TryAgain | Refused:
+    def _missing(self, source: str, refused: base.Refused) -> base.Absent | base.TryAgain | base.Refused:
         """Say what a refused copy means: a source that it may not read, the service calls missing, too."""
         if not isinstance(refused.error, FileNotFoundError):
             return refused
         if code_of(refused.error.__cause__ or refused.error) in _NO_CONTAINER:
             return refused
         seen = self.head(source)
-        if isinstance(seen, Found):
-            hidden = PermissionError(errno.EACCES, "the service may not read it to copy it", source)
-            return Refused(caused(hidden, refused.error))
+        if isinstance(seen, base.Found):
+            return base.refused(errno.EACCES, "the service may not read it to copy it", source, refused.error)
         return seen
 
-    def _put(self, name: str, body: Body, creation: Creation, *, overwrite: bool) -> base.CreateOutcome:
+    def _put(
+        self, name: str, body: base.Body, creation: base.Creation, *, overwrite: bool
+    ) -> base.CreateOutcome:
         params, data = self._params(creation), body.whole()
         answer = self._sender.blob(*_split(name)).upload_blob(
             data, length=len(data), overwrite=overwrite, **params
         )
         return _created(answer, name)
 
-    def _params(self, creation: Creation) -> dict[str, Any]:
+    def _params(self, creation: base.Creation) -> dict[str, Any]:
         extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
         unknown = extra.keys() - _WITH_BLOB
         if unknown:
-            raise unsupported(self.kind, unknown)
+            raise base.unsupported(self.kind, unknown)
         texts = [extra.get(key) or {} for key in ("metadata", "tags")]
         if not all(map(are_texts, texts)):
             raise ConfigError("metadata and tags must map strings to strings")
         if isinstance(extra.get("content_settings"), dict):
             extra["content_settings"] = ContentSettings(**extra["content_settings"])
-        marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+        marks = {base.TOKEN_KEY: creation.token, base.WRITER_KEY: creation.writer}
         return {**self._every, **extra, "metadata": {**_FILE, **texts[0], **marks}}
 
 
@@ -332,30 +309,28 @@ def _download(client: BlobClient, *span: int, **options: Any) -> bytes:
         raise AzureError(_NOT_AZURE) from error
 
 
-def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
+def _created(answer: Mapping[str, Any], name: str) -> base.Created | base.Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     if etag := answer.get("etag"):
-        return Created(str(etag), answer.get("date"))
-    return Maybe(OSError(errno.EIO, "the answer has no ETag", name))
+        return base.Created(str(etag), answer.get("date"))
+    return base.Maybe(OSError(errno.EIO, "the answer has no ETag", name))
 
 
 def _staging(error: Exception, name: str) -> base.StageOutcome:
     """Say what a failure means for bytes that are not staged."""
     if isinstance(error, SourceGoneError):
-        return Absent()
+        return base.Absent()
     if code_of(error) == "InvalidBlobOrBlock":
-        refused = OSError(
-            errno.EBUSY,
+        why = (
             "another program has left loose blocks under this name, with ids of another length: "
-            "they go within a week of the last one, or with the next put of the name",
-            name,
+            "they go within a week of the last one, or with the next put of the name"
         )
-        return Refused(caused(refused, error))
+        return base.refused(errno.EBUSY, why, name, error)
     outcome = outcome_of(error, name)
-    if isinstance(outcome, Exists):
+    if isinstance(outcome, base.Exists):
         # A leased blob refuses its blocks: whoever completes will look who holds the name.
-        return Staged(name, Blocks([], {}, over=True))
-    return outcome if isinstance(outcome, Refused) else TryAgain(error)
+        return base.Staged(name, Blocks([], {}, over=True))
+    return outcome if isinstance(outcome, base.Refused) else base.TryAgain(error)
 
 
 # --- blocks
@@ -385,7 +360,7 @@ class Blocks:
     over: bool = False
 
 
-def _blob_body(client: BlobClient, etag: str, size: int) -> Body:
+def _blob_body(client: BlobClient, etag: str, size: int) -> base.Body:
     """Return the bytes of a blob as it was found, all of the same entity tag."""
     same: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
@@ -400,7 +375,7 @@ def _blob_body(client: BlobClient, etag: str, size: int) -> Body:
     return StoredBody(client.blob_name, size, lambda *span: again(outcome_of, lambda: fetch(*span)))
 
 
-def _send_blocks(client: BlobClient, body: Body, params: dict[str, Any]) -> list[str]:
+def _send_blocks(client: BlobClient, body: base.Body, params: dict[str, Any]) -> list[str]:
     """Send the body, so many blocks at a time that memory stays bounded, and return their ids."""
     # All blocks of a name must have ids of one length: 32 is that of adlfs' own, which may lie there.
     staging = uuid.uuid4().hex[:27]

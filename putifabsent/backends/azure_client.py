@@ -28,7 +28,7 @@ from azure.storage.blob import BlobSasPermissions, BlobServiceClient, generate_b
 from azure.storage.blob._shared.authentication import SharedKeyCredentialPolicy
 from fsspec.asyn import sync
 
-from putifabsent.backends.base import Exists, Maybe, Refused, TryAgain, caused
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.object_store import SourceGoneError, by_status
 from putifabsent.backends.requests_session import malformed, never_sent, session
@@ -201,7 +201,7 @@ def code_of(error: BaseException) -> str:
     return str(getattr(code, "value", code))
 
 
-def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused | Maybe:
+def outcome_of(error: BaseException, name: str) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
     """Say what one failed request means for a creation.
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
@@ -211,27 +211,29 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     is_missing = isinstance(error, FileNotFoundError) and not isinstance(error, SourceGoneError)
     if isinstance(error, ClientAuthenticationError) or is_missing:
         # Without an answer: there was no credential to send anything with, or no file of one.
-        return Refused(caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), error))
+        return base.refused(errno.EACCES, f"no credentials: {error}", name, error)
     if isinstance(error, SerializationError) or malformed(error):
-        return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
+        return base.refused(errno.EINVAL, f"it can't be sent: {error}", name, error)
     if isinstance(error, (AzureError, DeserializationError)):
         is_unsent = isinstance(error, NoTokenError) or never_sent(error)
-        return TryAgain(error) if is_unsent else Maybe(error)
+        return base.TryAgain(error) if is_unsent else base.Maybe(error)
     if isinstance(error, (ConfigError, OSError)):
         # Before anything was sent: no blob can be so, or have the name, or the body can't be read.
-        return Refused(error)
+        return base.Refused(error)
     raise error
 
 
-def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | Refused | Maybe:
+def _answered(
+    error: Exception, status: int, name: str
+) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
     code = code_of(error)
     outcome = by_status(
         error, status, "taken" if code in _TAKEN else "refused" if code in _CONFLICTS else None
     )
-    if isinstance(error, ClientAuthenticationError) and isinstance(outcome, Maybe):
-        return TryAgain(error)  # from who gives tokens: without one nothing was sent
+    if isinstance(error, ClientAuthenticationError) and isinstance(outcome, base.Maybe):
+        return base.TryAgain(error)  # from who gives tokens: without one nothing was sent
     if status == HTTPStatus.NOT_FOUND and not code and not isinstance(error, ClientAuthenticationError):
-        return Maybe(error)  # some proxy's, which does not find the store: Azure says what it misses
+        return base.Maybe(error)  # some proxy's, which does not find the store: Azure says what it misses
     if outcome is not None:
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
@@ -239,4 +241,4 @@ def _answered(error: Exception, status: int, name: str) -> Exists | TryAgain | R
     if isinstance(error, ClientAuthenticationError):
         number = errno.EACCES  # whoever gives tokens may answer 404, too: of an identity, not of a blob
     lines = str(error).splitlines()
-    return Refused(caused(OSError(number, f"{code}: {lines[0]}" if lines else code, name), error))
+    return base.refused(number, f"{code}: {lines[0]}" if lines else code, name, error)

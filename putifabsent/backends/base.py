@@ -481,6 +481,11 @@ def caused(error: E, cause: BaseException | None) -> E:
     return error
 
 
+def refused(number: int, why: str, name: str, cause: BaseException | None = None) -> Refused:
+    """Refuse by an OSError of the number's kind: that of ``EACCES`` is a PermissionError."""
+    return Refused(caused(OSError(number, why, name), cause))
+
+
 def unsupported(kind: str, keys: Iterable[str]) -> ConfigError:
     """Return the error for parameters ``keys`` that a guarded put on a ``kind`` store can't carry."""
     names = ", ".join(sorted(keys))

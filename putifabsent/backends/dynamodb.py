@@ -40,7 +40,7 @@ import errno
 import hashlib
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from putifabsent.backends.base import caused
+from putifabsent.backends import base
 from putifabsent.backends.dynamodb_client import (
     ATTRIBUTES,
     COUNTERS,
@@ -248,7 +248,7 @@ def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected |
 
 
 def _unreadable(error: ValueError, name: str) -> Refused:
-    return Refused(caused(OSError(errno.EBADMSG, str(error), name), error))
+    return base.refused(errno.EBADMSG, str(error), name, error)
 
 
 class DynamoDBCounter(_InTable, Counter):
@@ -308,7 +308,7 @@ class DynamoDBCounter(_InTable, Counter):
             return silent(error, name)
         last = self._seen[name] = -1 if item is None else last_of(item)
         if last + count > LARGEST:
-            return Refused(caused(at_its_end(name), error))
+            return Refused(base.caused(at_its_end(name), error))
         return TryAgain(error)
 
     def identity(self) -> str:

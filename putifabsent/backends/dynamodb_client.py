@@ -15,8 +15,8 @@ from aiobotocore.session import AioSession
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from fsspec.asyn import get_loop
 
+from putifabsent.backends import base
 from putifabsent.backends.aws_session import ONCE, SingleSend, code_of, meaning_of, status_of
-from putifabsent.backends.base import caused
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.errors import ConfigError
@@ -164,8 +164,8 @@ def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
         return Maybe(error)
     if code in _FORBIDDEN or status in (401, 403):
         message = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
-        return Refused(caused(PermissionError(errno.EACCES, message, name), error))
-    return Refused(caused(OSError(errno.EINVAL, str(error), name), error))
+        return base.refused(errno.EACCES, message, name, error)
+    return base.refused(errno.EINVAL, str(error), name, error)
 
 
 def _close(loop: asyncio.AbstractEventLoop, client: Any, pid: int) -> None:
@@ -219,7 +219,7 @@ class Table:
         """Say what one failed request means for a write about ``name``."""
         if _is_missing_table(error):
             # Not as for a file that is not there: listings would be empty.
-            return Refused(caused(OSError(errno.ENXIO, self.missing, name), error))
+            return base.refused(errno.ENXIO, self.missing, name, error)
         return outcome_of(error, name)
 
     def no_answer(self, error: Exception, name: str) -> TryAgain | Refused:
@@ -235,8 +235,8 @@ class Table:
 
 def silent(error: Exception, name: str) -> Refused:
     """Return the refusal of a server that says that a condition is not met, and not what it holds."""
-    old = OSError(errno.ENOTSUP, "the server does not say which item it holds: it is too old", name)
-    return Refused(caused(old, error))
+    why = "the server does not say which item it holds: it is too old"
+    return base.refused(errno.ENOTSUP, why, name, error)
 
 
 _POLLS = 240

@@ -22,26 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import requests
 
-from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
-    Absent,
-    Created,
-    Deleted,
-    Entry,
-    Exists,
-    Found,
-    Gone,
-    Got,
-    Holder,
-    Listed,
-    Maybe,
-    Refused,
-    Staged,
-    Store,
-    TryAgain,
-    http_date,
-)
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import stop_here
 from putifabsent.backends.gcs_client import (
     PROPERTIES,
@@ -69,15 +50,13 @@ if TYPE_CHECKING:
 
     from gcsfs import GCSFileSystem
 
-    from putifabsent.backends import base
-    from putifabsent.backends.base import Body, Creation
     from putifabsent.backends.concurrency import Stop
 
 _ABSENT = {"ifGenerationMatch": "0"}
 _LISTED = "items(name,timeCreated,generation),nextPageToken"
 
 
-class GCSStore(Store):
+class GCSStore(base.Store):
     """The store behind a ``gcsfs.GCSFileSystem``.
 
     No single request is waited for longer than ``deadline`` seconds, unless ``requests_timeout`` says so.
@@ -95,7 +74,7 @@ class GCSStore(Store):
     def endpoint(self) -> str:
         return self._sender.endpoint
 
-    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
+    def create(self, name: str, body: base.Body, creation: base.Creation) -> base.CreateOutcome:
         """Insert the object with ``ifGenerationMatch=0``."""
         try:
             return self._insert(name, body, creation, _ABSENT)
@@ -110,9 +89,9 @@ class GCSStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
         metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
-        marks = metadata.get(TOKEN_KEY), metadata.get(WRITER_KEY)
-        holder = Holder(*marks, created, int(found["size"]), str(found["generation"]))
-        return Found(holder, properties=properties_of(found))
+        marks = metadata.get(base.TOKEN_KEY), metadata.get(base.WRITER_KEY)
+        holder = base.Holder(*marks, created, int(found["size"]), str(found["generation"]))
+        return base.Found(holder, properties=properties_of(found))
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the object's resource."""
@@ -120,13 +99,13 @@ class GCSStore(Store):
             answer = self._sender.raw("GET", self._sender.url(*self._split(name)), params={"fields": "name"})
         except Exception:  # noqa: BLE001 - without a time nothing is claimed
             return None
-        return http_date(answer.headers.get("Date"))
+        return base.http_date(answer.headers.get("Date"))
 
     def get(self, name: str) -> base.GetOutcome:
         """Get the object's media."""
         try:
             url = self._sender.url(*self._split(name), of="download")
-            return Got(self._sender.media(url, {}))
+            return base.Got(self._sender.media(url, {}))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading(outcome_of(error, name), error)
 
@@ -141,7 +120,7 @@ class GCSStore(Store):
     def _listed(self, folder: str, where: dict[str, str]) -> base.ListOutcome:
         bucket, _, prefix = (folder.rstrip("/") + "/").partition("/")
         wanted = {"prefix": prefix, "fields": _LISTED, **where}
-        entries: list[Entry] = []
+        entries: list[base.Entry] = []
         token: str | None = None
         while True:
             more = {"pageToken": token} if token else {}
@@ -149,16 +128,16 @@ class GCSStore(Store):
                 page = self._sender.resource(self._sender.url(bucket), {**wanted, **more}, "objects")
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading(outcome_of(error, folder), error)
-                return Listed(()) if isinstance(outcome, Absent) else outcome
+                return base.Listed(()) if isinstance(outcome, base.Absent) else outcome
             entries += (
-                Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
+                base.Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
                 for o in page.get("items", ())
             )
             before, token = token, page.get("nextPageToken")
             if not token:
-                return Listed(tuple(entries))
+                return base.Listed(tuple(entries))
             if token == before:
-                return Refused(repeated_page(folder))
+                return repeated_page(folder)
 
     def delete(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """Delete the object; with ``version``, only while that is its generation."""
@@ -168,10 +147,10 @@ class GCSStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
             # The condition means that another generation is there by now.
-            return Deleted() if isinstance(outcome, Exists) else deleting(outcome, error)
-        return Deleted()
+            return base.Deleted() if isinstance(outcome, base.Exists) else deleting(outcome, error)
+        return base.Deleted()
 
-    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
+    def put(self, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         """Insert the object with no condition; a large one through a resumable session."""
         if body.size > self.largest_put:
             return self._put_in_chunks(name, body, creation)
@@ -180,7 +159,7 @@ class GCSStore(Store):
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return unconditional(outcome_of(error, name), name, error)
 
-    def publish(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
+    def publish(self, source: str, name: str, creation: base.Creation) -> base.PublishOutcome:
         """Rewrite the source to the name, with no resource: its own metadata and type go with it.
 
         Within a bucket that is one request, as a rule. Where GCS wants several, the source is pinned by its
@@ -192,7 +171,7 @@ class GCSStore(Store):
             answer = self._rewrite(source, name, query)
             if answer.json().get("rewriteToken"):
                 seen = self.head(source)
-                if not isinstance(seen, Found):
+                if not isinstance(seen, base.Found):
                     return seen
                 generation = str(seen.holder.version)
                 query |= {"sourceGeneration": generation, "ifSourceGenerationMatch": generation}
@@ -202,50 +181,50 @@ class GCSStore(Store):
             return unconditional(_made(answer, "resource"), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
-            if isinstance(outcome, Refused) and isinstance(outcome.error, FileNotFoundError):
+            if isinstance(outcome, base.Refused) and isinstance(outcome.error, FileNotFoundError):
                 return self._missing(source, outcome)
             # The request has no condition on the name: it is the source that is another one by now.
             pinned = "ifSourceGenerationMatch" in query
-            is_replaced = pinned and isinstance(outcome, Exists)
-            return Absent() if is_replaced else unconditional(outcome, name, error)
+            is_replaced = pinned and isinstance(outcome, base.Exists)
+            return base.Absent() if is_replaced else unconditional(outcome, name, error)
 
-    def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
+    def stage(self, name: str, body: base.Body, creation: base.Creation) -> base.StageOutcome:
         """Open a resumable session with ``ifGenerationMatch=0``, and send all chunks but the last."""
         return self._stage(name, body, creation, _ABSENT)
 
     def stage_copy(
-        self, source: str, size: int, version: str | None, name: str, creation: Creation
+        self, source: str, size: int, version: str | None, name: str, creation: base.Creation
     ) -> base.StageOutcome:
         """As :meth:`stage`, with bytes read from the source in ranges, all of the same generation."""
         if version is None:
             seen = self.head(source)
-            if not isinstance(seen, Found):
+            if not isinstance(seen, base.Found):
                 return seen
             size, version = seen.holder.size, str(seen.holder.version)
         try:
             body = _object_body(self._sender, *self._split(source), version, size)
         except OSError as error:
-            return Refused(error)
+            return base.Refused(error)
         return self.stage(name, body, creation)
 
-    def complete(self, staged: Staged) -> base.CompleteOutcome:
+    def complete(self, staged: base.Staged) -> base.CompleteOutcome:
         """Send the last chunk of the session."""
         upload: Upload = staged.upload
         if upload.over:
-            return Gone()
+            return base.Gone()
         outcome: base.CompleteOutcome
         try:
             answer = _publish(self._sender, upload)
-            outcome = Gone() if answer.status_code in _NO_SESSION else _made(answer)
+            outcome = base.Gone() if answer.status_code in _NO_SESSION else _made(answer)
         except _SessionGoneError:
-            outcome = Gone()
+            outcome = base.Gone()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, staged.name)
         # A session that has ended goes on giving its last answer, whatever becomes of the name.
-        upload.over = isinstance(outcome, (Created, Exists))
+        upload.over = isinstance(outcome, (base.Created, base.Exists))
         return outcome
 
-    def discard(self, staged: Staged) -> None:
+    def discard(self, staged: base.Staged) -> None:
         """Remove the session."""
         upload: Upload = staged.upload
         upload.over = True
@@ -253,7 +232,7 @@ class GCSStore(Store):
             _remove(self._sender, upload.session)
 
     def _stage(
-        self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]
+        self, name: str, body: base.Body, creation: base.Creation, condition: Mapping[str, str]
     ) -> base.StageOutcome:
         session = None
         try:
@@ -266,18 +245,18 @@ class GCSStore(Store):
             if not isinstance(error, Exception):
                 raise
             return _staging(error, name)
-        return Staged(name, upload)
+        return base.Staged(name, upload)
 
-    def _put_in_chunks(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
+    def _put_in_chunks(self, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         staged = self._stage(name, body, creation, {})
-        if not isinstance(staged, Staged):
+        if not isinstance(staged, base.Staged):
             return unconditional(staged, name)
         try:
             outcome = self.complete(staged)
         except BaseException:
             self.discard(staged)
             raise
-        if not isinstance(outcome, Created):
+        if not isinstance(outcome, base.Created):
             # Nobody completes it again: what is in doubt is put under another name.
             self.discard(staged)
         return unconditional(outcome, name)
@@ -286,7 +265,7 @@ class GCSStore(Store):
         url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
         return self._sender.call("POST", url, query)
 
-    def _missing(self, source: str, refused: Refused) -> Absent | TryAgain | Refused:
+    def _missing(self, source: str, refused: base.Refused) -> base.Absent | base.TryAgain | base.Refused:
         """Say what a "404" to a copy means: it is the source that is not there, or a bucket."""
         try:
             bucket, key = self._split(source)
@@ -294,14 +273,16 @@ class GCSStore(Store):
             found = self._sender.resource(self._sender.url(bucket), wanted, "objects").get("items", ())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = reading(outcome_of(error, source), error)
-            return refused if isinstance(outcome, Absent) else outcome
+            return refused if isinstance(outcome, base.Absent) else outcome
         # Of all names that begin so, the shortest comes first.
-        return refused if key in {each["name"] for each in found} else Absent()
+        return refused if key in {each["name"] for each in found} else base.Absent()
 
-    def _params(self, creation: Creation) -> Params:
+    def _params(self, creation: base.Creation) -> Params:
         return params_of(creation, self._fs.consistency)
 
-    def _insert(self, name: str, body: Body, creation: Creation, condition: dict[str, str]) -> Created:
+    def _insert(
+        self, name: str, body: base.Body, creation: base.Creation, condition: dict[str, str]
+    ) -> base.Created:
         params, (bucket, key), data = self._params(creation), self._split(name), body.whole()
         checksum = _Checksum(params.checksum)
         checksum.update(data)
@@ -351,14 +332,14 @@ class GCSStore(Store):
 def _staging(error: Exception, name: str) -> base.StageOutcome:
     """Say what a failure means for bytes that are not staged."""
     if isinstance(error, SourceGoneError):
-        return Absent()
+        return base.Absent()
     if isinstance(error, _SessionGoneError):
-        return TryAgain(error)
+        return base.TryAgain(error)
     outcome = outcome_of(error, name)
-    if isinstance(outcome, Exists):
+    if isinstance(outcome, base.Exists):
         # Said before the last chunk: whoever completes will look who holds the name.
-        return Staged(name, Upload("", 0, over=True))
-    return TryAgain(outcome.cause) if isinstance(outcome, Maybe) else outcome
+        return base.Staged(name, Upload("", 0, over=True))
+    return base.TryAgain(outcome.cause) if isinstance(outcome, base.Maybe) else outcome
 
 
 def _time(text: str) -> datetime:
@@ -432,7 +413,7 @@ class Upload:
     """Nothing more can come of it: it has made its object, heard that the name is there, or was discarded."""
 
 
-def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> Body:
+def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> base.Body:
     """Return the bytes of an object as it was found, all of the same generation."""
     url = sender.url(bucket, key, of="download")
 
@@ -448,7 +429,7 @@ def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: i
     return StoredBody(url, size, lambda *span: again(outcome_of, lambda: fetch(*span)))
 
 
-def _send_chunks(sender: Sender, session: str, body: Body, checksum: _Checksum) -> Upload:
+def _send_chunks(sender: Sender, session: str, body: base.Body, checksum: _Checksum) -> Upload:
     """Send all chunks but the last, which is returned with the upload."""
     stop = stop_here()
     start = max(body.size - 1, 0) // _CHUNK * _CHUNK
@@ -468,13 +449,13 @@ def _remove(sender: Sender, session: str) -> None:
         again(outcome_of, lambda: _gone(sender.raw("DELETE", session)), sends=2)
 
 
-def _made(answer: requests.Response, *within: str) -> Created:
+def _made(answer: requests.Response, *within: str) -> base.Created:
     """Return the creation that ``answer`` tells of; one that tells of none is an error."""
     try:
         resource = answer.json()
         for key in within:
             resource = resource[key]
-        return Created(str(resource["generation"]), http_date(answer.headers.get("Date")))
+        return base.Created(str(resource["generation"]), base.http_date(answer.headers.get("Date")))
     except (ValueError, KeyError, TypeError):
         # Also what is no success at all.
         raise unexpected(answer) from None

@@ -15,16 +15,7 @@ import requests
 from google.auth.exceptions import GoogleAuthError, TransportError
 from urllib3.exceptions import HTTPError
 
-from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
-    Exists,
-    Maybe,
-    Refused,
-    TryAgain,
-    caused,
-    unsupported,
-)
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.object_store import FOR_FSSPEC, are_texts, by_status, own_metadata
 from putifabsent.backends.requests_session import malformed, never_sent, session
@@ -35,7 +26,6 @@ if TYPE_CHECKING:
 
     from gcsfs import GCSFileSystem
 
-    from putifabsent.backends.base import Creation
 
 _CONNECT_SECONDS = 10.0
 _SESSION_OPTIONS = {"headers", "proxy", "trust_env"}
@@ -69,8 +59,8 @@ class Sender:
     @property
     def endpoint(self) -> str:
         """Where requests go: scheme and host."""
-        base: str = self._fs.base
-        return base.removesuffix(_SERVICE)
+        address: str = self._fs.base
+        return address.removesuffix(_SERVICE)
 
     def url(self, bucket: str, key: str | None = None, *, of: str = "") -> str:
         """Return where a bucket's objects are, or one of them, for an "upload" or a "download" of it."""
@@ -154,7 +144,7 @@ def unexpected(answer: requests.Response) -> requests.HTTPError:
     return requests.HTTPError(f"{answer.status_code} {message}", response=answer)
 
 
-def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused | Maybe:
+def outcome_of(error: BaseException, name: str) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
     """Say what one failed request means for a creation.
 
     Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
@@ -164,36 +154,38 @@ def outcome_of(error: BaseException, name: str) -> Exists | TryAgain | Refused |
     if isinstance(error, _NoCredentialsError):
         return _no_credentials(error, name)
     if malformed(error):
-        return Refused(caused(OSError(errno.EINVAL, f"it can't be sent: {error}", name), error))
+        return base.refused(errno.EINVAL, f"it can't be sent: {error}", name, error)
     if isinstance(error, (requests.RequestException, HTTPError)):
-        return TryAgain(error) if never_sent(error) else Maybe(error)
+        return base.TryAgain(error) if never_sent(error) else base.Maybe(error)
     if isinstance(error, (ConfigError, OSError)):
         # Before anything was sent: no object can be so, or have the name, or the body can't be read.
-        return Refused(error)
+        return base.Refused(error)
     raise error
 
 
-def _answered(error: Exception, answer: requests.Response, name: str) -> Exists | TryAgain | Refused | Maybe:
+def _answered(
+    error: Exception, answer: requests.Response, name: str
+) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
     status, fields = answer.status_code, _error_of(answer)
     if status == HTTPStatus.NOT_FOUND and not fields and "alt=media" not in str(answer.url):
         # Only a download is answered without GCS's own word: some proxy does not find the store.
-        return Maybe(error)
+        return base.Maybe(error)
     errors = [each for each in fields.get("errors", ()) if isinstance(each, dict)]
     is_busy = any(str(each.get("reason")) in _BUSY for each in errors)
     outcome = by_status(error, status, "passes" if is_busy else None)
     if outcome is not None:
         return outcome
     # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
-    return Refused(caused(OSError(_NUMBERS.get(status, errno.EINVAL), str(error), name), error))
+    return base.refused(_NUMBERS.get(status, errno.EINVAL), str(error), name, error)
 
 
-def _no_credentials(error: _NoCredentialsError, name: str) -> TryAgain | Refused:
+def _no_credentials(error: _NoCredentialsError, name: str) -> base.TryAgain | base.Refused:
     cause = error.__cause__ or error
     # gcsfs raises an error of its own from google-auth's.
     inner = cause.__cause__ or cause
     if isinstance(inner, TransportError) or (isinstance(inner, GoogleAuthError) and inner.retryable):
-        return TryAgain(error)
-    return Refused(caused(PermissionError(errno.EACCES, f"no credentials: {error}", name), cause))
+        return base.TryAgain(error)
+    return base.refused(errno.EACCES, f"no credentials: {error}", name, cause)
 
 
 def _error_of(answer: requests.Response) -> dict[str, Any]:
@@ -244,18 +236,18 @@ class Params(NamedTuple):
         return {changed[key]: value for key, value in self.query.items()}
 
 
-def params_of(creation: Creation, consistency: str) -> Params:
+def params_of(creation: base.Creation, consistency: str) -> Params:
     """Return what goes with the bytes of ``creation``, or raise ConfigError; ``consistency``: the mount's."""
     extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
     unknown = extra.keys() - _CARRIED
     if unknown:
-        raise unsupported("gcs", unknown)
+        raise base.unsupported("gcs", unknown)
     metadata, fixed = (extra.get(key) or {} for key in ("metadata", "fixed_key_metadata"))
     if not (are_texts(metadata) and are_texts(fixed)):
         raise ConfigError("metadata and fixed_key_metadata must map strings to strings")
     unknown = fixed.keys() - _FIXED_KEYS.keys()
     if unknown:
-        raise unsupported("gcs", (f"fixed_key_metadata[{key!r}]" for key in unknown))
+        raise base.unsupported("gcs", (f"fixed_key_metadata[{key!r}]" for key in unknown))
     query = {}
     if extra.get("acl"):
         acl = _ACLS.get(str(extra["acl"]).lower())
@@ -265,7 +257,7 @@ def params_of(creation: Creation, consistency: str) -> Params:
         query["predefinedAcl"] = acl
     if extra.get("kms_key_name"):
         query["kmsKeyName"] = str(extra["kms_key_name"])
-    marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+    marks = {base.TOKEN_KEY: creation.token, base.WRITER_KEY: creation.writer}
     resource = {
         "contentType": str(extra.get("content_type") or _TYPE),
         "metadata": {**metadata, **marks},

@@ -63,15 +63,13 @@ class LocalStore(base.WholeStore):
                 return _taken(folder)
             if not os.access(folder or ".", os.R_OK, effective_ids=True):
                 reason = "its folder may not be read, and so no name in it be made durable"
-                return base.Refused(PermissionError(errno.EACCES, reason, name))
+                return base.refused(errno.EACCES, reason, name)
             with _temporary(body, creation, name) as (path, file):
                 return _link(path, file, name, creation.token)
         except UnsafeStore as error:
             return base.Refused(error)
         except UnicodeEncodeError as error:
-            return base.Refused(
-                base.caused(OSError(errno.EILSEQ, "no file can have such a name", repr(name)), error)
-            )
+            return base.refused(errno.EILSEQ, "no file can have such a name", repr(name), error)
         except OSError as error:
             return base.Refused(_about(name, error))
 
@@ -84,7 +82,7 @@ class LocalStore(base.WholeStore):
             return file
         try:
             if stat.S_ISDIR(os.fstat(file).st_mode):
-                return base.Refused(IsADirectoryError(errno.EISDIR, "it is a directory", name))
+                return base.refused(errno.EISDIR, "it is a directory", name)
             return base.Found(_holder_of(file))
         except OSError as error:
             return base.TryAgain(error)

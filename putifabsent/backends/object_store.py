@@ -26,29 +26,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
-    Absent,
-    Body,
-    Created,
-    Deleted,
-    Exists,
-    Gone,
-    Maybe,
-    Refused,
-    TryAgain,
-    Written,
-    caused,
-)
+from putifabsent.backends import base
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from putifabsent.backends.base import DeleteOutcome, PutOutcome
 
 T = TypeVar("T")
-Outcome: TypeAlias = Exists | Gone | TryAgain | Refused | Maybe
+Outcome: TypeAlias = base.Exists | base.Gone | base.TryAgain | base.Refused | base.Maybe
 
 Meaning: TypeAlias = Literal["taken", "passes", "lost", "refused"]
 """The name is there; nothing was written, for a reason that passes; nobody knows; for a reason that stays."""
@@ -68,80 +53,83 @@ class SourceGoneError(FileNotFoundError):
     """The object to copy was removed or replaced."""
 
 
-def bad_key(name: str, key: str) -> Refused | None:
+def bad_key(name: str, key: str) -> base.Refused | None:
     """Return why ``key`` can't be a key of an object store, or None."""
     try:
         length = len(key.encode())
     except UnicodeEncodeError as error:
-        why = OSError(errno.EILSEQ, "the key is not valid Unicode, so it has no UTF-8 form", name)
-        return Refused(caused(why, error))
-    if not key:
-        return Refused(OSError(errno.EINVAL, "it names a bucket, and no object in it", name))
-    if length > LONGEST_KEY:
-        return Refused(
-            OSError(errno.ENAMETOOLONG, f"the key has {length} bytes, more than {LONGEST_KEY}", name)
+        return base.refused(
+            errno.EILSEQ, "the key is not valid Unicode, so it has no UTF-8 form", name, error
         )
+    if not key:
+        return base.refused(errno.EINVAL, "it names a bucket, and no object in it", name)
+    if length > LONGEST_KEY:
+        return base.refused(errno.ENAMETOOLONG, f"the key has {length} bytes, more than {LONGEST_KEY}", name)
     return None
 
 
-def by_status(error: Exception, status: int, code: Meaning | None) -> Exists | TryAgain | Maybe | None:
+def by_status(
+    error: Exception, status: int, code: Meaning | None
+) -> base.Exists | base.TryAgain | base.Maybe | None:
     """Say what an answer that is no success means for a conditional create; None: it is refused.
 
     The service's own error ``code`` counts for more than the status.
     """
     meaning = code or _STATUSES.get(status) or ("refused" if 300 <= status < 500 else "lost")
     if meaning == "taken":
-        return Exists()
+        return base.Exists()
     if meaning == "passes":
-        return TryAgain(error)
-    return Maybe(error) if meaning == "lost" else None
+        return base.TryAgain(error)
+    return base.Maybe(error) if meaning == "lost" else None
 
 
-def reading(outcome: Outcome, error: Exception) -> Absent | TryAgain | Refused:
+def reading(outcome: Outcome, error: Exception) -> base.Absent | base.TryAgain | base.Refused:
     """Say what a failure with this ``outcome`` means for a read, which may be sent again."""
-    if isinstance(outcome, Refused):
-        return Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return TryAgain(error)
+    if isinstance(outcome, base.Refused):
+        return base.Absent() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return base.TryAgain(error)
 
 
-def repeated_page(folder: str) -> OSError:
-    """Return what refuses a listing that says that more follows, and leads to where it is: it has no end."""
-    return OSError(errno.EPROTO, "the store says that there is more, and names the same page again", folder)
+def repeated_page(folder: str) -> base.Refused:
+    """Refuse a listing that says that more follows, and leads to where it is: it has no end."""
+    return base.refused(
+        errno.EPROTO, "the store says that there is more, and names the same page again", folder
+    )
 
 
-def unimplemented(error: Exception, name: str) -> OSError:
-    """Return what a 501 refuses a request by."""
+def unimplemented(error: Exception, name: str) -> base.Refused:
+    """Say what a 501 means."""
     why = (
         "the store answers 501, it does not implement this. If that is the condition of a create, let "
         'another arbiter decide: arbiter="ballot", "dynamodb://TABLE?region=..." or "redis://HOST"'
     )
-    return caused(OSError(errno.EOPNOTSUPP, why, name), error)
+    return base.refused(errno.EOPNOTSUPP, why, name, error)
 
 
-def deleting(outcome: Outcome, error: Exception) -> DeleteOutcome:
+def deleting(outcome: Outcome, error: Exception) -> base.DeleteOutcome:
     """Say what a failure with this ``outcome`` means for a deletion: what is not there is deleted."""
-    if isinstance(outcome, Refused):
-        return Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
-    return Maybe(error)
+    if isinstance(outcome, base.Refused):
+        return base.Deleted() if isinstance(outcome.error, FileNotFoundError) else outcome
+    return base.Maybe(error)
 
 
 def unconditional(
-    outcome: Created | Absent | Outcome,
+    outcome: base.Created | base.Absent | Outcome,
     name: str,
     cause: BaseException | None = None,
-) -> PutOutcome:
+) -> base.PutOutcome:
     """Say what the outcome of a create, or of a step of it, means where the request had no condition."""
-    if isinstance(outcome, Created):
-        return Written(outcome.version)
-    if isinstance(outcome, (TryAgain, Refused, Maybe)):
+    if isinstance(outcome, base.Created):
+        return base.Written(outcome.version)
+    if isinstance(outcome, (base.TryAgain, base.Refused, base.Maybe)):
         return outcome
-    if isinstance(outcome, Exists):
-        return Refused(caused(PermissionError(errno.EPERM, "the store keeps what is there", name), cause))
+    if isinstance(outcome, base.Exists):
+        return base.refused(errno.EPERM, "the store keeps what is there", name, cause)
     gone = OSError(errno.EIO, "what was to be written is not with the store any more", name)
-    return Maybe(caused(gone, cause))
+    return base.Maybe(base.caused(gone, cause))
 
 
-class StoredBody(Body):
+class StoredBody(base.Body):
     """The bytes of an object as it was found, read in ranges by ``fetch``, all of the same version."""
 
     __slots__ = ("_fetch", "_name")
@@ -167,7 +155,7 @@ def schedule(outcome_of: Callable[[Exception, str], object], sends: int = SENDS)
     """Return tenacity's options: so many sends, while an error means "lost" or "try again"."""
 
     def passes(error: BaseException) -> bool:
-        return isinstance(error, Exception) and isinstance(outcome_of(error, ""), (Maybe, TryAgain))
+        return isinstance(error, Exception) and isinstance(outcome_of(error, ""), (base.Maybe, base.TryAgain))
 
     return {
         "retry": retry_if_exception(passes),
@@ -184,7 +172,9 @@ def again(outcome_of: Callable[[Exception, str], object], send: Callable[[], T],
 
 def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return user metadata without the marks of its creation."""
-    return {key: value for key, value in metadata.items() if key.lower() not in (TOKEN_KEY, WRITER_KEY)}
+    return {
+        key: value for key, value in metadata.items() if key.lower() not in (base.TOKEN_KEY, base.WRITER_KEY)
+    }
 
 
 def are_texts(value: object) -> bool:

@@ -36,7 +36,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
-from putifabsent.backends.base import caused
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.registries import (
     LARGEST,
@@ -85,15 +85,13 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
     """Say what a failure means; ``sent``: the statement may have been."""
     state = getattr(error, "sqlstate", None) or ("" if sent else _state_when_connecting(error))
     if state.startswith(_FORBIDDEN):
-        return Refused(
-            caused(PermissionError(errno.EACCES, f"PostgreSQL refuses: {_first_line(error)}", where), error)
-        )
+        return base.refused(errno.EACCES, f"PostgreSQL refuses: {_first_line(error)}", where, error)
     if state in _MISSING:
         do = (
             f"{_first_line(error)}. Counters want a table: CREATE TABLE {TABLE} (name text PRIMARY KEY, "
             "last bigint NOT NULL), with the rights to SELECT, INSERT and UPDATE"
         )
-        return Refused(caused(FileNotFoundError(errno.ENOENT, do, where), error))
+        return base.refused(errno.ENOENT, do, where, error)
     if not sent:
         return TryAgain(error)
     # "Completion unknown" is among the conflicts.
@@ -101,7 +99,7 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
         return Maybe(error)
     if state.startswith(_PASSES):
         return TryAgain(error)
-    return Refused(caused(OSError(errno.EINVAL, f"PostgreSQL refuses: {_first_line(error)}", where), error))
+    return base.refused(errno.EINVAL, f"PostgreSQL refuses: {_first_line(error)}", where, error)
 
 
 def _state_when_connecting(error: Exception) -> str:

@@ -17,20 +17,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from putifabsent.backends.base import (
-    Absent,
-    Created,
-    Deleted,
-    Exists,
-    InMemory,
-    Listed,
-    Maybe,
-    Refused,
-    Staged,
-    TryAgain,
-    Verdict,
-    Written,
-)
+from putifabsent.backends import base
 from putifabsent.backends.probe_cache import BESIDE, NEEDED, recall, remember, turn
 from putifabsent.backends.probe_ground import (
     ENOUGH,
@@ -52,13 +39,10 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from putifabsent.backends import base
-    from putifabsent.backends.base import Creation, Store
-
-    Decision: TypeAlias = base.CompleteOutcome | Absent
+    Decision: TypeAlias = base.CompleteOutcome | base.Absent
     Prepare: TypeAlias = Callable[[Ground, str, int], "Attempt"]
 
-__all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "Verdict", "probe", "verdicts_for"]
+__all__ = ["BESIDE", "CREATES", "NEEDED", "ROUNDS", "probe", "verdicts_for"]
 
 CREATES = 32  # simultaneous creates of one name. A client that is probed must allow that many connections.
 ROUNDS = 24  # names that are raced, for each operation
@@ -70,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 def probe(
-    store: Store,
+    store: base.Store,
     folder: str,
     *,
     operations: Iterable[str] | None = None,
@@ -78,7 +62,7 @@ def probe(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
     progress: Progress | None = None,
-) -> dict[str, Verdict]:
+) -> dict[str, base.Verdict]:
     """Race each operation of ``store`` that can create a name, or those that are requested.
 
     The folder is there. Nothing is written but below its ``.putifabsent/probe-<uuid>/``, which is gone
@@ -98,7 +82,7 @@ def probe(
     for word in chosen:
         if word not in probers:
             raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(probers)}")
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, base.Verdict] = {}
     with Ground(store, folder) as ground, ThreadPoolExecutor(creates, "putifabsent-probe") as pool:
         for number, word in enumerate(chosen):
             report = _part(progress, number, len(chosen), rounds + 1)
@@ -111,11 +95,11 @@ def probe(
 def verdicts_for(
     kind: str,
     endpoint: str | None,
-    make_store: Callable[[], Store],
+    make_store: Callable[[], base.Store],
     folder: str,
     *,
     operations: Sequence[str] = NEEDED,
-) -> dict[str, Verdict]:
+) -> dict[str, base.Verdict]:
     """Return what is known of a store, after probing it for what is not.
 
     A verdict is about ``Store.kind``, the address that its requests go to, and the bucket. The client of the
@@ -158,11 +142,11 @@ class _Prober(ABC):
     _raced: int = 0
     _causes: list[Exception] = field(default_factory=list)
 
-    def tried(self, rounds: int, report: Callable[[int, str], None]) -> Verdict:
+    def tried(self, rounds: int, report: Callable[[int, str], None]) -> base.Verdict:
         report(0, f"{self.word}: one after the other")
         fault = self.one_after_the_other()
         if fault is not None:
-            return Verdict(self.word, safe=False, evidence=fault)
+            return base.Verdict(self.word, safe=False, evidence=fault)
         for number in range(rounds if self.races else 0):
             report(1 + number, f"{self.word}: race {number + 1} of {rounds}")
             has_fault = self.race(number)
@@ -179,7 +163,7 @@ class _Prober(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def verdict(self) -> Verdict:
+    def verdict(self) -> base.Verdict:
         """Say what was seen: safe is no fault, in enough races that came to an end."""
 
     def _why(self) -> str:
@@ -198,7 +182,7 @@ class _Creating(_Prober):
     def one_after_the_other(self) -> str | None:
         name, first, outcome = self._certainly()
         seen = look(self.ground.store, name, self.patience)
-        if not isinstance(outcome, Created):
+        if not isinstance(outcome, base.Created):
             return never("created a new name", outcome, seen)
         if seen.token != first.token:
             return f"one after the other: a creation's token could not be read back ({seen.token} was)"
@@ -206,12 +190,12 @@ class _Creating(_Prober):
             return "one after the other: a creation's bytes could not be read back"
         _, second, outcome = self._certainly(name)
         seen = look(self.ground.store, name, self.patience)
-        if isinstance(outcome, Created):
+        if isinstance(outcome, base.Created):
             what = "an existing object was overwritten" if second.wrote(seen) else "a taken name was created"
             return f"one after the other: {what} by a conditional {self.word}, which was acknowledged"
         if not first.wrote(seen):
             return f"one after the other: an existing object was overwritten by a refused {self.word}"
-        if not isinstance(outcome, Exists):
+        if not isinstance(outcome, base.Exists):
             return never("refused a taken name", outcome, seen)
         return None
 
@@ -223,7 +207,7 @@ class _Creating(_Prober):
             outcome = foreseen(attempt.decide)
             attempt.discard()
             if isinstance(
-                unless_not_the_store_s(outcome), (Created, Exists, Refused)
+                unless_not_the_store_s(outcome), (base.Created, base.Exists, base.Refused)
             ) or not self.patience.may_try_again(number):
                 return tried, attempt, outcome
         raise AssertionError
@@ -238,17 +222,23 @@ class _Creating(_Prober):
 
     def _note(self, attempts: Sequence[Attempt], outcomes: Sequence[Decision], seen: Seen) -> None:
         pairs = list(zip(attempts, outcomes, strict=True))
-        winners = [attempt for attempt, outcome in pairs if isinstance(outcome, Created)]
-        losers = [attempt for attempt, outcome in pairs if isinstance(outcome, (Exists, Refused, TryAgain))]
+        winners = [attempt for attempt, outcome in pairs if isinstance(outcome, base.Created)]
+        losers = [
+            attempt
+            for attempt, outcome in pairs
+            if isinstance(outcome, (base.Exists, base.Refused, base.TryAgain))
+        ]
         fault = _fault(winners, losers, seen)
         if fault is not None:
             self._faults[fault] = self._faults.get(fault, 0) + 1
         self._raced += 1
         self._decided += fault is None and bool(winners)
         self._most_winners = max(self._most_winners, len(winners))
-        self._causes += [outcome.cause for outcome in outcomes if isinstance(outcome, (TryAgain, Maybe))]
+        self._causes += [
+            outcome.cause for outcome in outcomes if isinstance(outcome, (base.TryAgain, base.Maybe))
+        ]
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> base.Verdict:
         raced = self._raced
         unsure = f"{len(self._causes)} of {raced * self.at_once} creates had no certain answer"
         is_decided = self._decided * 2 >= raced
@@ -264,7 +254,7 @@ class _Creating(_Prober):
                 f"bytes and token; one after the other: a taken name was refused, and kept"
                 f"{'; ' + unsure if self._causes else ''}"
             )
-        return Verdict(self.word, not self._faults and is_decided, evidence)
+        return base.Verdict(self.word, not self._faults and is_decided, evidence)
 
 
 def _part(progress: Progress | None, number: int, parts: int, steps: int) -> Callable[[int, str], None]:
@@ -291,25 +281,27 @@ class Attempt:
 
 def _put(ground: Ground, name: str, size: int) -> Attempt:
     creation = ground.creation()
-    body = InMemory(content(creation.token, size))
+    body = base.InMemory(content(creation.token, size))
     return Attempt(creation.token, size, lambda: ground.store.create(name, body, creation))
 
 
 def _complete(ground: Ground, name: str, size: int) -> Attempt:
     creation = ground.creation()
     staged = ground.stage(name, content(creation.token, size), creation)
-    if not isinstance(staged, Staged):
+    if not isinstance(staged, base.Staged):
         return Attempt(creation.token, size, lambda: staged)
     return Attempt(creation.token, size, partial(ground.complete, staged), partial(ground.discard, staged))
 
 
 def never(what: str, outcome: Decision, seen: Seen) -> str:
     """Say why an operation, one at a time, never did ``what`` it must."""
-    if isinstance(outcome, Exists):
+    if isinstance(outcome, base.Exists):
         return f"one after the other: it never {what}, but answered that the name exists"
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, base.Refused):
         return f"refused: {brief(outcome.error)}"
-    cause = brief(outcome.cause) if isinstance(outcome, (TryAgain, Maybe)) else type(outcome).__name__
+    cause = (
+        brief(outcome.cause) if isinstance(outcome, (base.TryAgain, base.Maybe)) else type(outcome).__name__
+    )
     wrote = "wrote nothing" if seen.token is None else "gave no certain answer"
     return f"refused: it never {what}, and {wrote}: {cause}"
 
@@ -345,14 +337,14 @@ class _Listing(_Prober):
         for number in range(_KEYS):
             name, creation = self.ground.name(self.word, folder), self.ground.creation()
             outcome = self.patience.answer(partial(self._put, name, creation))
-            if not isinstance(outcome, Written):
+            if not isinstance(outcome, base.Written):
                 return f"refused: it never put a key: {brief(error_of(outcome))}"
             seen = look(store, name, self.patience)
             if (seen.token, seen.data) != (creation.token, content(creation.token, SMALL)):
                 return "one after the other: the bytes or the token of a put could not be read back"
             names.add(name)
             listed = self.patience.answer(partial(store.list, folder))
-            if not isinstance(listed, Listed):
+            if not isinstance(listed, base.Listed):
                 return f"refused: it never listed a folder: {brief(error_of(listed))}"
             shown = {entry.name for entry in listed.entries}
             if shown != names:
@@ -365,20 +357,20 @@ class _Listing(_Prober):
 
         def put_and_list(name: str) -> tuple[set[str], base.PutOutcome | base.ListOutcome]:
             outcome = self._put(name, self.ground.creation())
-            if not isinstance(outcome, Written):
+            if not isinstance(outcome, base.Written):
                 return set(), outcome
             # Whoever is in here has put before this listing begins: the writer itself, at least.
             ended.append(name)
             before = set(ended)
             listed = foreseen(partial(store.list, folder))
-            if not isinstance(listed, Listed):
+            if not isinstance(listed, base.Listed):
                 return set(), listed
             return before - {entry.name for entry in listed.entries}, listed
 
         names = [self.ground.name(self.word, folder) for _ in range(self.at_once)]
         came = together(self.pool, [partial(put_and_list, name) for name in names])
         lacking = sum(bool(missed) for missed, _ in came)
-        causes = [error_of(outcome) for _, outcome in came if not isinstance(outcome, Listed)]
+        causes = [error_of(outcome) for _, outcome in came if not isinstance(outcome, base.Listed)]
         self._causes += causes
         self._raced += 1
         self._listings += len(came) - len(causes)
@@ -386,11 +378,11 @@ class _Listing(_Prober):
         self._folders += bool(lacking)
         return bool(self._lacking)
 
-    def _put(self, name: str, creation: Creation) -> base.PutOutcome:
-        body = InMemory(content(creation.token, SMALL))
+    def _put(self, name: str, creation: base.Creation) -> base.PutOutcome:
+        body = base.InMemory(content(creation.token, SMALL))
         return foreseen(partial(self.ground.store.put, name, body, creation))
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> base.Verdict:
         raced, listings, attempts = self._raced, self._listings, self._raced * self.at_once
         unsure = f"{len(self._causes)} of {attempts} writers had no certain answer"
         if self._lacking:
@@ -405,7 +397,7 @@ class _Listing(_Prober):
                 f"{self.at_once} writers at once: each of {listings} listings, in {raced} folders, "
                 f"showed all that had been put before it{'; ' + unsure if self._causes else ''}"
             )
-        return Verdict(self.word, safe=not self._lacking and listings * 2 >= attempts, evidence=evidence)
+        return base.Verdict(self.word, safe=not self._lacking and listings * 2 >= attempts, evidence=evidence)
 
 
 _NOTHING = Seen(None, None)
@@ -422,46 +414,46 @@ class _Publishing(_Prober):
         name, first, other = (self.ground.name(self.word) for _ in range(3))
         for source in (first, other):
             outcome = self._put(source)
-            if not isinstance(outcome, Written):
+            if not isinstance(outcome, base.Written):
                 return f"refused: it never put a key: {brief(error_of(outcome))}"
         outcome_of_first = self._publish(first, name)
-        if not isinstance(outcome_of_first, Written):
+        if not isinstance(outcome_of_first, base.Written):
             return f"refused: it never published a key: {brief(error_of(outcome_of_first))}"
         if not self._shows(name, first):
             return f"{_ONE_BY_ONE}the bytes or the token of a copy could not be read back"
         outcome_of_other = self._publish(other, name)
-        if not self._shows(name, other if isinstance(outcome_of_other, Written) else first):
+        if not self._shows(name, other if isinstance(outcome_of_other, base.Written) else first):
             return f"{_ONE_BY_ONE}a copy over another object left neither of them whole"
-        if not isinstance(outcome_of_other, (Written, Exists)):
+        if not isinstance(outcome_of_other, (base.Written, base.Exists)):
             return f"refused: it never published over another object: {brief(error_of(outcome_of_other))}"
         return self._without_a_source(other, name)
 
     def _without_a_source(self, source: str, taken: str) -> str | None:
         before = look(self.ground.store, taken, self.patience)
-        if not isinstance(self._delete(source), Deleted):
+        if not isinstance(self._delete(source), base.Deleted):
             return "refused: it never deleted a key"
         for name in (self.ground.name(self.word), taken):
             outcome = self._publish(source, name)
             seen = look(self.ground.store, name, self.patience)
-            if isinstance(outcome, Written):
+            if isinstance(outcome, base.Written):
                 return f"{_ONE_BY_ONE}a copy of a missing source was acknowledged"
             if seen != (before if name == taken else _NOTHING):
                 return f"{_ONE_BY_ONE}a copy of a missing source wrote something"
-            if not isinstance(outcome, Absent):
+            if not isinstance(outcome, base.Absent):
                 why = brief(error_of(outcome))
                 return f"{_ONE_BY_ONE}a copy of a missing source failed without saying why: {why}"
         return None
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> base.Verdict:
         evidence = f"{_ONE_BY_ONE}a copy of a missing source failed, and wrote nothing"
-        return Verdict(self.word, safe=True, evidence=evidence)
+        return base.Verdict(self.word, safe=True, evidence=evidence)
 
     def _shows(self, name: str, source: str) -> bool:
         seen = look(self.ground.store, name, self.patience)
         return seen == look(self.ground.store, source, self.patience) and seen.data == content(source, SMALL)
 
     def _put(self, source: str) -> base.PutOutcome:
-        body, creation = InMemory(content(source, SMALL)), self.ground.creation()
+        body, creation = base.InMemory(content(source, SMALL)), self.ground.creation()
         return self.patience.answer(lambda: self.ground.store.put(source, body, creation))
 
     def _publish(self, source: str, name: str) -> base.PublishOutcome:

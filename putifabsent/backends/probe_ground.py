@@ -14,19 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from putifabsent.backends.base import (
-    STATE_FOLDER,
-    Absent,
-    Created,
-    Creation,
-    Found,
-    Got,
-    InMemory,
-    Maybe,
-    Refused,
-    Staged,
-    TryAgain,
-)
+from putifabsent.backends import base
 from putifabsent.backends.local import LocalStore, make_own_folders
 from putifabsent.errors import ConfigError
 
@@ -35,7 +23,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from putifabsent.backends.base import CompleteOutcome, StageOutcome, Store
 
 _AT_ONCE = 16
 # A liar in a versioned bucket leaves one version of a name for each of its winners.
@@ -62,14 +49,14 @@ def content(mark: str, size: int) -> bytes:
 class Ground:
     """``<folder>/.putifabsent/probe-<uuid>/``, from entering to leaving the ``with``."""
 
-    def __init__(self, store: Store, folder: str) -> None:
+    def __init__(self, store: base.Store, folder: str) -> None:
         self.store = store
-        self.folder = f"{folder.rstrip('/')}/{STATE_FOLDER}/probe-{uuid.uuid4()}"
-        self._state = f"{self.folder}/{STATE_FOLDER}"
+        self.folder = f"{folder.rstrip('/')}/{base.STATE_FOLDER}/probe-{uuid.uuid4()}"
+        self._state = f"{self.folder}/{base.STATE_FOLDER}"
         self._writer = str(uuid.uuid4())
         self._names: list[str] = []
         self._subfolders: list[Path] = []
-        self._open: dict[int, Staged] = {}
+        self._open: dict[int, base.Staged] = {}
 
     def name(self, word: str, folder: str | None = None) -> str:
         """Return a name that nobody has used, to be removed in the end."""
@@ -83,25 +70,25 @@ class Ground:
         self._subfolders.append(Path(folder))
         return folder
 
-    def creation(self) -> Creation:
+    def creation(self) -> base.Creation:
         """Return a creation with a token of its own."""
-        return Creation(str(uuid.uuid4()), self._writer, self._state)
+        return base.Creation(str(uuid.uuid4()), self._writer, self._state)
 
-    def stage(self, name: str, data: bytes, creation: Creation) -> StageOutcome:
+    def stage(self, name: str, data: bytes, creation: base.Creation) -> base.StageOutcome:
         """Stage bytes, to be discarded in the end."""
-        staged = self.store.stage(name, InMemory(data), creation)
-        if isinstance(staged, Staged):
+        staged = self.store.stage(name, base.InMemory(data), creation)
+        if isinstance(staged, base.Staged):
             self._open[id(staged)] = staged
         return staged
 
-    def complete(self, staged: Staged) -> CompleteOutcome:
+    def complete(self, staged: base.Staged) -> base.CompleteOutcome:
         """Complete staged bytes; what has won its name is not to be discarded any more."""
         outcome = self.store.complete(staged)
-        if isinstance(outcome, Created):
+        if isinstance(outcome, base.Created):
             self._open.pop(id(staged), None)
         return outcome
 
-    def discard(self, staged: Staged) -> None:
+    def discard(self, staged: base.Staged) -> None:
         """Discard staged bytes now, unless they have won their name."""
         if self._open.pop(id(staged), None) is not None:
             self.store.discard(staged)
@@ -131,14 +118,14 @@ class Ground:
             if patience.is_over:
                 return False
             seen = patience.certainly(partial(self.store.head, name))
-            if isinstance(seen, TryAgain):
+            if isinstance(seen, base.TryAgain):
                 return False
-            if not isinstance(seen, Found):
-                return not isinstance(seen, Refused)
+            if not isinstance(seen, base.Found):
+                return not isinstance(seen, base.Refused)
             outcome = self.store.delete(name, seen.holder.version)
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, base.Refused):
                 return False
-            if isinstance(outcome, Maybe):
+            if isinstance(outcome, base.Maybe):
                 time.sleep(_BETWEEN_TRIES)
         return False
 
@@ -188,7 +175,7 @@ class Patience:
         """Ask until the answer is certain, a few times at most; only what may be sent twice."""
         for number in count():
             outcome = ask()
-            if not isinstance(outcome, (TryAgain, Maybe)) or not self.may_try_again(number):
+            if not isinstance(outcome, (base.TryAgain, base.Maybe)) or not self.may_try_again(number):
                 return outcome
         raise AssertionError
 
@@ -197,19 +184,19 @@ class Patience:
         return unless_not_the_store_s(self.certainly(ask))
 
 
-def look(store: Store, name: str, patience: Patience) -> Seen:
+def look(store: base.Store, name: str, patience: Patience) -> Seen:
     """Read a name; a store that can't be read can't be probed."""
     for number in count():
         seen = store.head(name)
-        if isinstance(seen, Absent):
+        if isinstance(seen, base.Absent):
             return Seen(None, None)
-        got = store.get(name) if isinstance(seen, Found) else seen
-        if isinstance(seen, Found) and isinstance(got, Got):
+        got = store.get(name) if isinstance(seen, base.Found) else seen
+        if isinstance(seen, base.Found) and isinstance(got, base.Got):
             return Seen(seen.holder.token, got.data)
-        if isinstance(got, Refused):
+        if isinstance(got, base.Refused):
             raise got.error
         if not patience.may_try_again(number):
-            cause = got.cause if isinstance(got, TryAgain) else None
+            cause = got.cause if isinstance(got, base.TryAgain) else None
             why = f"the store can't be probed, for it does not answer: {brief(cause)}"
             raise ConnectionError(why) from cause
     raise AssertionError
@@ -231,17 +218,17 @@ def together(pool: ThreadPoolExecutor, steps: Sequence[Callable[[], T]]) -> list
         raise
 
 
-def foreseen(ask: Callable[[], T]) -> T | Maybe:
+def foreseen(ask: Callable[[], T]) -> T | base.Maybe:
     """Ask, and take for unknown what nobody foresaw, as a protocol does."""
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - whatever it is
-        return Maybe(error)
+        return base.Maybe(error)
 
 
 def unless_not_the_store_s(outcome: T) -> T:
     """Return ``outcome``, or raise what it was refused for if that is the mount's affair."""
-    if isinstance(outcome, Refused) and isinstance(outcome.error, _NOT_THE_STORES):
+    if isinstance(outcome, base.Refused) and isinstance(outcome.error, _NOT_THE_STORES):
         raise outcome.error
     return outcome
 

@@ -49,7 +49,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from putifabsent.backends.base import caused
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.registries import (
     LARGEST,
@@ -99,7 +99,7 @@ def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     # What looks for a cluster's nodes keeps to itself why it found none.
     denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
     if denied is not None:
-        return Refused(caused(PermissionError(errno.EACCES, f"Redis refuses: {denied}", where), denied))
+        return base.refused(errno.EACCES, f"Redis refuses: {denied}", where, denied)
     if isinstance(error, NotSentError):
         return TryAgain(error)
     # A sentinel's connection words a primary that has become a replica in its own way.
@@ -108,7 +108,7 @@ def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     if isinstance(error, ResponseError):
         if _message_of(error).startswith(_PASSING_CODES):
             return TryAgain(error)
-        return Refused(caused(OSError(errno.EINVAL, f"Redis refuses: {error}", where), error))
+        return base.refused(errno.EINVAL, f"Redis refuses: {error}", where, error)
     return Maybe(error)
 
 

@@ -16,11 +16,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
+from putifabsent.backends import base
 from putifabsent.backends.base import Absent as Absent
 from putifabsent.backends.base import Maybe as Maybe
 from putifabsent.backends.base import Refused as Refused
 from putifabsent.backends.base import TryAgain as TryAgain
-from putifabsent.backends.base import caused, http_date
+from putifabsent.backends.base import http_date
 from putifabsent.backends.concurrency import twin
 
 if TYPE_CHECKING:
@@ -333,14 +334,14 @@ def bad_identity(
 ) -> Refused | None:
     """Return why ``identity`` can't be kept in any registry, or None."""
     if "\0" in identity:
-        return Refused(OSError(errno.EINVAL, f"the {what} has a NUL in it", identity))
+        return base.refused(errno.EINVAL, f"the {what} has a NUL in it", identity)
     if not identity or (what == "identity" and "/" not in identity):
-        return Refused(OSError(errno.EINVAL, f"the {what} names no folder of a store", identity))
+        return base.refused(errno.EINVAL, f"the {what} names no folder of a store", identity)
     try:
         identity.encode()
     except UnicodeEncodeError as error:
-        why = OSError(errno.EILSEQ, f"the {what} is not valid Unicode, so it has no UTF-8 form", identity)
-        return Refused(caused(why, error))
+        why = f"the {what} is not valid Unicode, so it has no UTF-8 form"
+        return base.refused(errno.EILSEQ, why, identity, error)
     return None
 
 

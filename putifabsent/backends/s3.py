@@ -18,26 +18,8 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, TypeVar
 from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
+from putifabsent.backends import base
 from putifabsent.backends.aws_session import status_of
-from putifabsent.backends.base import (
-    Absent,
-    Body,
-    Created,
-    Deleted,
-    Described,
-    Describes,
-    Entry,
-    Found,
-    Gone,
-    Got,
-    Listed,
-    Maybe,
-    Refused,
-    Staged,
-    Store,
-    TryAgain,
-    read_whole,
-)
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
 from putifabsent.backends.object_store import bad_key, deleting, unconditional
@@ -70,8 +52,6 @@ if TYPE_CHECKING:
 
     from s3fs import S3FileSystem
 
-    from putifabsent.backends import base
-    from putifabsent.backends.base import Creation, Holder
 
 T = TypeVar("T")
 
@@ -81,7 +61,7 @@ _PATIENCE = 10.0
 _FAST = 2 * 2**20
 
 
-class S3Store(Store, Describes, StagesAhead):
+class S3Store(base.Store, base.Describes, StagesAhead):
     """The store behind an ``s3fs.S3FileSystem``, whose loop runs the asynchronous client.
 
     No single request is waited for longer than ``deadline`` seconds, unless ``read_timeout`` says so.
@@ -134,14 +114,14 @@ class S3Store(Store, Describes, StagesAhead):
         """A directory bucket of S3 Express One Zone lists in no order."""
         return not self._split(name)[0].endswith(EXPRESS)
 
-    def create(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
+    def create(self, name: str, body: base.Body, creation: base.Creation) -> base.CreateOutcome:
         """``PutObject`` with ``If-None-Match: *``."""
         bucket, key = self._split(name)
         if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.create(key, name, body, creation)
         return self._wait(self._put_once, name, body, creation, _ONLY_IF_ABSENT)
 
-    async def create_async(self, name: str, body: Body, creation: Creation) -> base.CreateOutcome:
+    async def create_async(self, name: str, body: base.Body, creation: base.Creation) -> base.CreateOutcome:
         bucket, key = self._split(name)
         is_plain = self._is_plain(body, creation)
         if is_plain and (fast := await self._fast.bucket_async(bucket, key)) is not None:
@@ -195,7 +175,7 @@ class S3Store(Store, Describes, StagesAhead):
         bucket, key = self._split(name)
         try:
             answer = await self._sender.call("get_object", Bucket=bucket, Key=key)
-            return Got(await answer["Body"].read())
+            return base.Got(await answer["Body"].read())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading_of(error, name)
 
@@ -210,7 +190,7 @@ class S3Store(Store, Describes, StagesAhead):
             answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return reading_of(error, name)
-        return Described(
+        return base.Described(
             {
                 "ETag": answer.get("ETag", ""),
                 "LastModified": answer.get("LastModified", ""),
@@ -239,7 +219,7 @@ class S3Store(Store, Describes, StagesAhead):
 
     async def _listed(self, folder: str, where: dict[str, str]) -> base.ListOutcome:
         bucket, prefix = self._split(folder.rstrip("/") + "/")
-        entries: list[Entry] = []
+        entries: list[base.Entry] = []
         more: dict[str, str] = {}
         while True:
             try:
@@ -248,19 +228,19 @@ class S3Store(Store, Describes, StagesAhead):
                 )
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
                 outcome = reading_of(error, folder)
-                return Listed(()) if isinstance(outcome, Absent) else outcome
+                return base.Listed(()) if isinstance(outcome, base.Absent) else outcome
             if "IsTruncated" not in page:
-                return TryAgain(OSError(errno.EPROTO, "the answer is no listing", folder))
+                return base.TryAgain(OSError(errno.EPROTO, "the answer is no listing", folder))
             entries += (
-                Entry(f"{bucket}/{o['Key']}", o["LastModified"], o.get("ETag"))
+                base.Entry(f"{bucket}/{o['Key']}", o["LastModified"], o.get("ETag"))
                 for o in page.get("Contents", ())
             )
             if not page["IsTruncated"]:
-                return Listed(tuple(entries))
+                return base.Listed(tuple(entries))
             before, more = more, {"ContinuationToken": page.get("NextContinuationToken", "")}
             if more in (before, {"ContinuationToken": ""}):
                 why = "the store says that there is more, and not where: it has no ListObjectsV2"
-                return Refused(OSError(errno.EPROTO, why, folder))
+                return base.refused(errno.EPROTO, why, folder)
 
     async def delete_async(self, name: str, version: str | None = None) -> base.DeleteOutcome:
         """``DeleteObject``: that version in a versioned bucket, else whatever is there.
@@ -273,7 +253,7 @@ class S3Store(Store, Describes, StagesAhead):
         try:
             if version is None:
                 await self._sender.call("delete_object", **where)
-                return Deleted()
+                return base.Deleted()
             seen = await self._seen(where)
             await self._deleted(name, where, version)
             token = seen.token if seen is not None and seen.version == version else None
@@ -284,25 +264,25 @@ class S3Store(Store, Describes, StagesAhead):
                 await self._deleted(name, where, version)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             return deleting(outcome_of(error, name), error)
-        return Deleted()
+        return base.Deleted()
 
     delete = blocking_twin(delete_async)
 
-    def put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
+    def put(self, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         """``PutObject`` with no condition; a large body as an upload."""
         bucket, key = self._split(name)
         if self._is_plain(body, creation) and (fast := self._fast.bucket(bucket, key)) is not None:
             return fast.put(key, name, body, creation)
         return done_or_undone(self._loop, _stays, self._put, name, body, creation, patience=_PATIENCE)
 
-    async def put_async(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
+    async def put_async(self, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         bucket, key = self._split(name)
         is_plain = self._is_plain(body, creation)
         if is_plain and (fast := await self._fast.bucket_async(bucket, key)) is not None:
             return await off_loop(partial(fast.put, key, name, body, creation))
         return await self._put(name, body, creation)
 
-    async def publish_async(self, source: str, name: str, creation: Creation) -> base.PublishOutcome:
+    async def publish_async(self, source: str, name: str, creation: base.Creation) -> base.PublishOutcome:
         """``CopyObject`` of the source as it is now, with its own metadata.
 
         obstore could send this, too, but S3 may say "200" before it copies and tell of an error after it,
@@ -323,18 +303,18 @@ class S3Store(Store, Describes, StagesAhead):
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             if has_no_source(error):
-                return Absent()
+                return base.Absent()
             return unconditional(outcome_of(error, name), name, error)
         return unconditional(_created(answer, name), name)
 
     publish = blocking_twin(publish_async)
 
-    def stage(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
+    def stage(self, name: str, body: base.Body, creation: base.Creation) -> base.StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPart``."""
         staging = (name, body, creation)
         return done_or_undone(self._loop, self._drop, self.stage_async, *staging, patience=_PATIENCE)
 
-    async def stage_async(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
+    async def stage_async(self, name: str, body: base.Body, creation: base.Creation) -> base.StageOutcome:
         ahead = body.ahead if isinstance(body, FileBody) else None
         if ahead is not None and ahead.is_for(name, creation):
             staged = await ahead.staged(body.size)
@@ -342,28 +322,28 @@ class S3Store(Store, Describes, StagesAhead):
                 return staged
         return await self._send(name, body, creation)
 
-    def ahead(self, name: str, file: IO[bytes], creation: Creation) -> Ahead | None:
+    def ahead(self, name: str, file: IO[bytes], creation: base.Creation) -> Ahead | None:
         """``CreateMultipartUpload`` with the token at once, and each ``UploadPart`` when it is complete."""
         if self._fs.asynchronous:
             return None  # the loop is the caller's, who may be waiting in its thread
 
-        def stage(body: Body) -> Coroutine[Any, Any, base.StageOutcome]:
+        def stage(body: base.Body) -> Coroutine[Any, Any, base.StageOutcome]:
             return self._send(name, body, creation)
 
         return Ahead(self._loop, file, name, creation, stage, self._drop, PART)
 
-    async def _send(self, name: str, body: Body, creation: Creation) -> base.StageOutcome:
+    async def _send(self, name: str, body: base.Body, creation: base.Creation) -> base.StageOutcome:
         return await self._stage(name, creation, lambda upload: send_parts(self._sender, upload, body))
 
     def stage_copy(
-        self, source: str, size: int, version: str | None, name: str, creation: Creation
+        self, source: str, size: int, version: str | None, name: str, creation: base.Creation
     ) -> base.StageOutcome:
         """``CreateMultipartUpload`` with the token, and ``UploadPartCopy``: no byte passes through here."""
         copying = (source, size, version, name, creation)
         return done_or_undone(self._loop, self._drop, self.stage_copy_async, *copying, patience=_PATIENCE)
 
     async def stage_copy_async(
-        self, source: str, size: int, version: str | None, name: str, creation: Creation
+        self, source: str, size: int, version: str | None, name: str, creation: base.Creation
     ) -> base.StageOutcome:
         origin = await pinned(self._sender, *self._split(source), size, version)
         if not isinstance(origin, dict):
@@ -373,13 +353,13 @@ class S3Store(Store, Describes, StagesAhead):
             name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
         )
 
-    async def complete_async(self, staged: Staged) -> base.CompleteOutcome:
+    async def complete_async(self, staged: base.Staged) -> base.CompleteOutcome:
         """``CompleteMultipartUpload`` with ``If-None-Match: *``."""
         return await self._complete(staged, _ONLY_IF_ABSENT)
 
     complete = blocking_twin(complete_async)
 
-    async def discard_async(self, staged: Staged) -> None:
+    async def discard_async(self, staged: base.Staged) -> None:
         """``AbortMultipartUpload``."""
         await staged.upload.abort(self._sender)
 
@@ -390,7 +370,7 @@ class S3Store(Store, Describes, StagesAhead):
         try:
             await again(lambda: self._sender.call("delete_object", **where, VersionId=version))
         except ClientError as error:
-            if not (isinstance(outcome_of(error, name), Refused) and await self._hidden(where, version)):
+            if not (isinstance(outcome_of(error, name), base.Refused) and await self._hidden(where, version)):
                 raise
 
     async def _hidden(self, where: Mapping[str, str], version: str) -> bool:
@@ -405,40 +385,40 @@ class S3Store(Store, Describes, StagesAhead):
             return status_of(error) == HTTPStatus.NOT_FOUND
         return True
 
-    async def _seen(self, where: Mapping[str, str]) -> Holder | None:
+    async def _seen(self, where: Mapping[str, str]) -> base.Holder | None:
         """Say who holds a key; None: nobody, or one may not know."""
         try:
             return _found(await again(lambda: self._sender.call("head_object", **where))).holder
         except Exception as error:
-            if isinstance(reading_of(error, where["Key"]), TryAgain):
+            if isinstance(reading_of(error, where["Key"]), base.TryAgain):
                 raise
             return None
 
-    def _is_plain(self, body: Body, creation: Creation) -> bool:
+    def _is_plain(self, body: base.Body, creation: base.Creation) -> bool:
         return body.size <= min(_FAST, self.largest_put) and carries(creation.extra)
 
-    async def _put(self, name: str, body: Body, creation: Creation) -> base.PutOutcome:
+    async def _put(self, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         if body.size <= self.largest_put:
             return unconditional(await self._put_once(name, body, creation, {}), name)
         staged = await self.stage_async(name, body, creation)
-        if not isinstance(staged, Staged):
+        if not isinstance(staged, base.Staged):
             return unconditional(staged, name)
         try:
             outcome = await self._complete(staged, {})
         except BaseException:
             await self.discard_async(staged)
             raise
-        if not isinstance(outcome, Created):
+        if not isinstance(outcome, base.Created):
             # Nobody completes it again: what is in doubt is put under another name.
             await self.discard_async(staged)
         return unconditional(outcome, name)
 
     async def _put_once(
-        self, name: str, body: Body, creation: Creation, condition: Mapping[str, str]
+        self, name: str, body: base.Body, creation: base.Creation, condition: Mapping[str, str]
     ) -> base.CreateOutcome:
         bucket, key = self._split(name)
-        data = read_whole(body)
-        if isinstance(data, Refused):
+        data = base.read_whole(body)
+        if isinstance(data, base.Refused):
             return data
         if refused := bad_key(name, key):
             return refused
@@ -449,10 +429,10 @@ class S3Store(Store, Describes, StagesAhead):
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = outcome_of(error, name)
-            return Maybe(error) if isinstance(outcome, Gone) else outcome
+            return base.Maybe(error) if isinstance(outcome, base.Gone) else outcome
         return _created(answer, name)
 
-    async def _complete(self, staged: Staged, condition: Mapping[str, str]) -> base.CompleteOutcome:
+    async def _complete(self, staged: base.Staged, condition: Mapping[str, str]) -> base.CompleteOutcome:
         upload: Upload = staged.upload
         parts = {"Parts": upload.parts}
         try:
@@ -464,7 +444,7 @@ class S3Store(Store, Describes, StagesAhead):
         return _created(answer, staged.name)
 
     async def _stage(
-        self, name: str, creation: Creation, fill: Callable[[Upload], Awaitable[None]]
+        self, name: str, creation: base.Creation, fill: Callable[[Upload], Awaitable[None]]
     ) -> base.StageOutcome:
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
@@ -481,7 +461,7 @@ class S3Store(Store, Describes, StagesAhead):
             if not isinstance(error, Exception):
                 raise
             return staging_of(error, name)
-        return Staged(name, upload)
+        return base.Staged(name, upload)
 
     def _split(self, name: str) -> tuple[str, str]:
         if name.startswith("arn:"):
@@ -491,7 +471,7 @@ class S3Store(Store, Describes, StagesAhead):
         return bucket, key
 
 
-def _found(answer: Mapping[str, Any]) -> Found:
+def _found(answer: Mapping[str, Any]) -> base.Found:
     # Some servers capitalise what are HTTP headers, after all.
     metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
     properties = {key: answer[key] for key in OF_THE_SOURCE & answer.keys() if key != "Metadata"}
@@ -503,8 +483,8 @@ async def _stays(_: base.PutOutcome) -> None:
     """What was put stays, though nobody waits for it any more: its name is nobody's."""
 
 
-def _created(answer: Mapping[str, Any], name: str) -> Created | Maybe:
+def _created(answer: Mapping[str, Any], name: str) -> base.Created | base.Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     if answer.get("ETag") or answer.get("CopyObjectResult", {}).get("ETag"):
-        return Created(answer.get("VersionId"), date_of(answer))
-    return Maybe(OSError(errno.EIO, "the answer has no entity tag", name))
+        return base.Created(answer.get("VersionId"), date_of(answer))
+    return base.Maybe(OSError(errno.EIO, "the answer has no entity tag", name))

@@ -20,20 +20,8 @@ from s3fs import S3FileSystem
 from s3fs.errors import translate_boto_error
 from tenacity import AsyncRetrying
 
+from putifabsent.backends import base
 from putifabsent.backends.aws_session import ONCE, SingleSend, code_of, meaning_of, status_of
-from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
-    Absent,
-    Exists,
-    Gone,
-    Maybe,
-    Refused,
-    TryAgain,
-    caused,
-    http_date,
-    unsupported,
-)
 from putifabsent.backends.concurrency import or_undone
 from putifabsent.backends.object_store import (
     Meaning,
@@ -50,7 +38,6 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Mapping
 
-    from putifabsent.backends.base import Body, Creation, StageOutcome
 
 _CODES: dict[str, Meaning] = {
     "ConditionalRequestConflict": "passes",
@@ -70,7 +57,7 @@ _MANY_REGIONS = re.compile("arn:[^:]*:s3::")
 _WRITES = {"copy_object", "create_multipart_upload", "put_object"}
 _NEEDED = {"create_multipart_upload": "UploadId", "upload_part": "ETag", "upload_part_copy": "CopyPartResult"}
 _UNTOLD = {"delete_object", "get_object", "head_object", "put_object"}
-_OTHERS = {"x-goog-generation", f"x-amz-meta-{TOKEN_KEY}"}
+_OTHERS = {"x-goog-generation", f"x-amz-meta-{base.TOKEN_KEY}"}
 """Headers of an object without S3's tags, from who says no request's ID either: Google's XML API, s3s-fs."""
 _S3S_TAG = re.compile(r'"?[0-9a-fA-F]{32}(-[0-9]+)?"?')
 
@@ -193,12 +180,14 @@ async def _until_closed(creator: Any, sender: ref[Sender]) -> AsyncGenerator[Non
         await creator.__aexit__(None, None, None)
 
 
-def outcome_of(error: Exception, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
+def outcome_of(
+    error: Exception, name: str
+) -> base.Exists | base.TryAgain | base.Refused | base.Maybe | base.Gone:
     """Say what one failed request means for a creation."""
     return meaning_of(error, name, _answer)
 
 
-def reading_of(error: Exception, name: str) -> Absent | TryAgain | Refused:
+def reading_of(error: Exception, name: str) -> base.Absent | base.TryAgain | base.Refused:
     """Say what one failed request means for a read."""
     return reading(outcome_of(error, name), error)
 
@@ -210,7 +199,7 @@ def is_absent(error: BaseException) -> bool:
 
 def date_of(answer: Mapping[str, Any]) -> datetime | None:
     """Return the store's time of an answer, or of a client's error."""
-    return http_date(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
+    return base.http_date(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
 
 
 def has_no_source(error: BaseException) -> bool:
@@ -218,26 +207,28 @@ def has_no_source(error: BaseException) -> bool:
     return isinstance(error, ClientError) and code_of(error) == "NoSuchKey" and status_of(error) == 404
 
 
-def _answer(error: ClientError, name: str) -> Exists | TryAgain | Refused | Maybe | Gone:
+def _answer(
+    error: ClientError, name: str
+) -> base.Exists | base.TryAgain | base.Refused | base.Maybe | base.Gone:
     code, status = code_of(error), status_of(error)
     if code == "NoSuchUpload":
-        return Gone()
+        return base.Gone()
     if status == HTTPStatus.NOT_FOUND and code in ("", "404") and error.operation_name != "HeadObject":
         # Only a look is answered without S3's own word. This is some proxy's, which does not find the store.
-        return Maybe(error)
+        return base.Maybe(error)
     # A 200 may carry an error, too: Complete and Copy send their status before they are done.
     outcome = by_status(error, status, _CODES.get(code))
     if outcome is not None:
         return outcome
     if status == HTTPStatus.NOT_IMPLEMENTED:
-        return Refused(unimplemented(error, name))
+        return unimplemented(error, name)
     if status in (401, 403) or code in _STALE:
-        return Refused(caused(PermissionError(errno.EACCES, str(error), name), error))
+        return base.refused(errno.EACCES, str(error), name, error)
     refused = translate_boto_error(error)
     if isinstance(refused, OSError):
         number = refused.errno or (errno.ENOENT if isinstance(refused, FileNotFoundError) else errno.EIO)
-        refused = caused(type(refused)(number, str(error), name), error)
-    return Refused(refused)
+        refused = base.caused(type(refused)(number, str(error), name), error)
+    return base.Refused(refused)
 
 
 _FOR_THE_CLIENT = {"chunksize", "max_concurrency", "callback", "block_size", "fill_cache", "cache_type"}
@@ -264,7 +255,7 @@ OF_THE_SOURCE = frozenset(
 
 
 async def creation_params(
-    sender: Sender, mount: Mapping[str, Any], method: str, creation: Creation
+    sender: Sender, mount: Mapping[str, Any], method: str, creation: base.Creation
 ) -> dict[str, Any]:
     """Return the parameters of a put or an upload, or raise ConfigError; the sender adds ``mount``'s."""
     extra = _extra(creation)
@@ -272,23 +263,23 @@ async def creation_params(
     if not all(map(are_texts, given)):
         raise ConfigError("Metadata must map strings to strings")
     metadata = {key: value for each in given for key, value in each.items()}
-    metadata |= {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+    metadata |= {base.TOKEN_KEY: creation.token, base.WRITER_KEY: creation.writer}
     unknown = (extra.keys() - await sender.accepts(method)) | (extra.keys() & _SAID_HERE)
     if unknown:
-        raise unsupported("s3", unknown)
+        raise base.unsupported("s3", unknown)
     # Nothing that looks at the name later would have it, and to S3 that is no look at all.
     if any(extra.get(key, mount.get(key)) != mount.get(key) for key in _CUSTOMER_KEY):
         raise ConfigError(_KEY_OF_A_CALL)
     return {**extra, "Metadata": metadata}
 
 
-async def copy_params(sender: Sender, mount: Mapping[str, Any], creation: Creation) -> dict[str, Any]:
+async def copy_params(sender: Sender, mount: Mapping[str, Any], creation: base.Creation) -> dict[str, Any]:
     """Return the parameters of a copy whose source was put with the same ones, or raise ConfigError."""
     extra = _extra(creation)
     extra.pop("metadata", None)
     unknown = extra.keys() - await sender.accepts("put_object")
     if unknown:
-        raise unsupported("s3", unknown)
+        raise base.unsupported("s3", unknown)
     # What only a put knows speaks of the bytes that it carries.
     wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
     return {key: value for key, value in extra.items() if key in wanted} | source_params(mount)
@@ -299,7 +290,7 @@ def source_params(mount: Mapping[str, Any]) -> dict[str, Any]:
     return {f"CopySource{key}": mount[key] for key in _CUSTOMER_KEY if key in mount}
 
 
-def _extra(creation: Creation) -> dict[str, Any]:
+def _extra(creation: base.Creation) -> dict[str, Any]:
     extra = {key: value for key, value in creation.extra.items() if key not in _FOR_THE_CLIENT}
     if "acl" in extra:
         extra["ACL"] = extra.pop("acl")
@@ -363,7 +354,7 @@ async def open_upload(
     return await or_undone(opened(), lambda upload: upload.abort(sender), _PATIENCE)
 
 
-async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
+async def send_parts(sender: Sender, upload: Upload, body: base.Body) -> None:
     """Send the body, so many parts at a time that memory stays bounded; a growing one as it grows."""
 
     async def send(number: int, start: int, stop: int) -> dict[str, Any]:
@@ -379,7 +370,7 @@ async def send_parts(sender: Sender, upload: Upload, body: Body) -> None:
 
 async def pinned(
     sender: Sender, bucket: str, key: str, size: int, version: str | None
-) -> dict[str, Any] | Absent | TryAgain | Refused:
+) -> dict[str, Any] | base.Absent | base.TryAgain | base.Refused:
     """Return the parameters of a copy that reads this very object, or why there are none."""
     where = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
     if version and version != "null":
@@ -391,9 +382,9 @@ async def pinned(
     except Exception as error:  # noqa: BLE001 - what it means is decided in one place
         return reading_of(error, name)
     if seen["ContentLength"] != size:
-        return Absent()
+        return base.Absent()
     if not seen.get("ETag"):
-        return Refused(OSError(errno.ENOTSUP, "it has no entity tag to copy it by", name))
+        return base.refused(errno.ENOTSUP, "it has no entity tag to copy it by", name)
     return {"CopySource": where, "CopySourceIfMatch": seen["ETag"]}
 
 
@@ -419,14 +410,14 @@ async def copy_parts(sender: Sender, upload: Upload, source: Mapping[str, Any], 
     await _parts(upload, _pieces(size, _COPIED_PART), send)
 
 
-def staging_of(error: Exception, name: str) -> StageOutcome:
+def staging_of(error: Exception, name: str) -> base.StageOutcome:
     """Say what a failure means for bytes that are not staged."""
     if isinstance(error, SourceGoneError):
-        return Absent()
+        return base.Absent()
     if isinstance(error, UnreadableError):
-        return Refused(error.why)
+        return base.Refused(error.why)
     outcome = outcome_of(error, name)
-    return outcome if isinstance(outcome, Refused) else TryAgain(error)
+    return outcome if isinstance(outcome, base.Refused) else base.TryAgain(error)
 
 
 async def _pieces(size: int, length: int) -> AsyncIterator[tuple[int, int]]:

@@ -27,22 +27,7 @@ from fsspec.asyn import sync
 from obstore.exceptions import BaseError
 from obstore.store import S3Store as Bucket
 
-from putifabsent.backends.base import (
-    TOKEN_KEY,
-    WRITER_KEY,
-    Body,
-    Created,
-    Exists,
-    Found,
-    Gone,
-    Got,
-    Holder,
-    Maybe,
-    Refused,
-    TryAgain,
-    caused,
-    read_whole,
-)
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import AT_ONCE, Pool, in_thread
 from putifabsent.backends.object_store import LONGEST_KEY, own_metadata, reading, unconditional
 from putifabsent.backends.s3_client import is_s3s_tag, outcome_of
@@ -51,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal, TypeAlias
 
-    from putifabsent.backends.base import CreateOutcome, Creation, GetOutcome, HeadOutcome, PutOutcome
     from putifabsent.backends.s3_client import Sender
 
     _Mode: TypeAlias = Literal["create", "overwrite"]
@@ -172,12 +156,12 @@ def place_of(bucket: str, endpoint: str, presigned: str) -> tuple[str, bool] | N
     The ``endpoint`` is the client's, and ``presigned`` the address of its object ``key``, as botocore makes
     it. Those of AWS have another endpoint, which sends on those of other regions.
     """
-    base, found = urlsplit(endpoint), urlsplit(presigned)
-    path = base.path.rstrip("/")
+    own, found = urlsplit(endpoint), urlsplit(presigned)
+    path = own.path.rstrip("/")
     if found.path == f"{path}/{bucket}/key":
-        return f"{base.scheme}://{base.netloc}{path}", False
+        return f"{own.scheme}://{own.netloc}{path}", False
     if found.path == f"{path}/key" and found.netloc.startswith(f"{bucket}."):
-        return f"{base.scheme}://{bucket}.{base.netloc}{path}", True
+        return f"{own.scheme}://{bucket}.{own.netloc}{path}", True
     return None
 
 
@@ -228,11 +212,11 @@ class FastBucket:
             **more,
         )
 
-    def create(self, key: str, name: str, body: Body, creation: Creation) -> CreateOutcome:
+    def create(self, key: str, name: str, body: base.Body, creation: base.Creation) -> base.CreateOutcome:
         """Put, only if the key is not there."""
         return self._put(key, name, body, creation, "create")
 
-    def put(self, key: str, name: str, body: Body, creation: Creation) -> PutOutcome:
+    def put(self, key: str, name: str, body: base.Body, creation: base.Creation) -> base.PutOutcome:
         """Put, whatever is there."""
         return unconditional(self._put(key, name, body, creation, "overwrite"), name)
 
@@ -250,9 +234,11 @@ class FastBucket:
             "expires_at": datetime.now(timezone.utc) + _REFRESH,
         }
 
-    def _put(self, key: str, name: str, body: Body, creation: Creation, mode: _Mode) -> CreateOutcome:
-        data = read_whole(body)
-        if isinstance(data, Refused):
+    def _put(
+        self, key: str, name: str, body: base.Body, creation: base.Creation, mode: _Mode
+    ) -> base.CreateOutcome:
+        data = base.read_whole(body)
+        if isinstance(data, base.Refused):
             return data
         try:
             answer = obstore.put(self._bucket, key, data, mode=mode, **_attributes(creation))
@@ -260,9 +246,9 @@ class FastBucket:
             return self._failed(error, name, "PutObject")
         if not self._tags(data, answer["e_tag"]):
             seen = self.head(key, name)
-            if not (isinstance(seen, Found) and seen.holder.token == creation.token):
-                return Maybe(OSError(errno.EPROTO, _NOT_S3, name))
-        return Created(answer["version"])
+            if not (isinstance(seen, base.Found) and seen.holder.token == creation.token):
+                return base.Maybe(OSError(errno.EPROTO, _NOT_S3, name))
+        return base.Created(answer["version"])
 
     def _tags(self, data: bytes, tag: str | None) -> bool:
         """Whether an entity tag is that of a put of ``data``, and not of a page that a redirect has led to.
@@ -274,44 +260,46 @@ class FastBucket:
         digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
         return tag is not None and tag.strip('"').lower() == digest
 
-    def head(self, key: str, name: str) -> HeadOutcome | None:
+    def head(self, key: str, name: str) -> base.HeadOutcome | None:
         """Look at it; None: it may be another page, to which a redirect has led, as obstore follows each."""
         try:
             return _seen(obstore.get(self._bucket, key, options={"head": True}))
         except _FAILURES as error:
             return reading(self._failed(error, name, "HeadObject"), error)
 
-    def get(self, key: str, name: str) -> GetOutcome | None:
+    def get(self, key: str, name: str) -> base.GetOutcome | None:
         """Read it; None: as for :meth:`head`."""
         try:
             answer = obstore.get(self._bucket, key)
-            return None if _seen(answer) is None else Got(bytes(answer.bytes()))
+            return None if _seen(answer) is None else base.Got(bytes(answer.bytes()))
         except _FAILURES as error:
             outcome = self._failed(error, name, "GetObject")
-            if isinstance(outcome, Refused) and _NO_BUCKET in str(error):
+            if isinstance(outcome, base.Refused) and _NO_BUCKET in str(error):
                 return outcome
             return reading(outcome, error)
 
-    def _failed(self, error: Exception, name: str, operation: str) -> Exists | TryAgain | Refused | Maybe:
+    def _failed(
+        self, error: Exception, name: str, operation: str
+    ) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
         """Say what a failure means for a creation; an answer means what it does to the other client."""
         text = str(error)
         if _NOT_SIGNED in text:
             # obstore tells only that it was not signed. A file that is not there is not the object.
             if not isinstance(self._unsigned, _BOTO):
-                return TryAgain(error)
+                return base.TryAgain(error)
             outcome = outcome_of(self._unsigned, name)
-            return outcome if isinstance(outcome, Refused) else TryAgain(self._unsigned)
+            return outcome if isinstance(outcome, base.Refused) else base.TryAgain(self._unsigned)
         if status := _STATUS.search(text):
             # Nothing else of it: all of an answer may hold the session's token.
             fields = {"Code": status[1], **dict(_FIELDS.findall(text))}
             answer: Any = {"Error": fields, "ResponseMetadata": {"HTTPStatusCode": int(status[1])}}
-            outcome = outcome_of(caused(ClientError(answer, operation), error), name)
-            return Maybe(error) if isinstance(outcome, Gone) else outcome
+            outcome = outcome_of(base.caused(ClientError(answer, operation), error), name)
+            return base.Maybe(error) if isinstance(outcome, base.Gone) else outcome
         if _NOT_SENT.search(text):
-            return TryAgain(error)
+            return base.TryAgain(error)
         if isinstance(error, ValueError):
-            return Refused(caused(OSError(errno.EINVAL, text.split("\n", 1)[0], name), error))
-        return Maybe(error)
+            return base.refused(errno.EINVAL, text.split("\n", 1)[0], name, error)
+        return base.Maybe(error)
 
 
 _TYPE = "ContentType"
@@ -334,8 +322,8 @@ def carries(extra: Mapping[str, Any]) -> bool:
     return len(extra) == 1 and isinstance(found, str) and found.isascii() and found.isprintable()
 
 
-def _attributes(creation: Creation) -> dict[str, Any]:
-    marks = {TOKEN_KEY: creation.token, WRITER_KEY: creation.writer}
+def _attributes(creation: base.Creation) -> dict[str, Any]:
+    marks = {base.TOKEN_KEY: creation.token, base.WRITER_KEY: creation.writer}
     if creation.extra:
         marks["Content-Type"] = creation.extra[_TYPE]
     return {"attributes": marks, "use_multipart": False}
@@ -348,18 +336,20 @@ def found(
     modified: datetime,
     size: int,
     version: str | None,
-) -> Found:
+) -> base.Found:
     """Say who holds an object. Of one that came in parts, S3 says when that was begun, not when it ended."""
     in_parts = etag is not None and _IN_PARTS.search(etag) is not None
     times = (None, modified) if in_parts else (modified, None)
     kept = {key: value for key, value in properties.items() if value and (key, value) != _DEFAULT_TYPE}
-    if marks.keys() - {TOKEN_KEY, WRITER_KEY}:
+    if marks.keys() - {base.TOKEN_KEY, base.WRITER_KEY}:
         kept["Metadata"] = own_metadata(marks)
-    holder = Holder(marks.get(TOKEN_KEY), marks.get(WRITER_KEY), times[0], size, version, times[1])
-    return Found(holder, properties=kept)
+    holder = base.Holder(
+        marks.get(base.TOKEN_KEY), marks.get(base.WRITER_KEY), times[0], size, version, times[1]
+    )
+    return base.Found(holder, properties=kept)
 
 
-def _seen(answer: obstore.GetResult) -> Found | None:
+def _seen(answer: obstore.GetResult) -> base.Found | None:
     meta, properties, marks = answer.meta, {}, {}
     for key, value in answer.attributes.items():
         if key in _HEADERS:

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
-from putifabsent.backends.base import caused
+from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.registries import (
     LARGEST,
@@ -75,12 +75,12 @@ def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
     code = code_of(error)
     message = f"ZooKeeper refuses: {type(error).__name__}"
     if code in _FORBIDDEN:
-        return Refused(caused(PermissionError(errno.EACCES, message, where), error))
+        return base.refused(errno.EACCES, message, where, error)
     if code == _READ_ONLY or isinstance(error, NotSentError):
         return TryAgain(error)
     if code is None or code in _LOST:
         return Maybe(error)
-    return Refused(caused(OSError(errno.EINVAL, message, where), error))
+    return base.refused(errno.EINVAL, message, where, error)
 
 
 def zookeeper_settings(url: str) -> Servers:
@@ -153,7 +153,7 @@ class ZooKeeperCounter(Counter):
         if seen.version == _ANY:
             self._seen.pop(name, None)
             why = f"{path} was set 2**32 - 1 times: set it to {seen.last} once more, while nobody counts"
-            return Refused(OSError(errno.EOVERFLOW, why, self._shown))
+            return base.refused(errno.EOVERFLOW, why, self._shown)
         last = max(seen.last, floor) + count
         if last > LARGEST:
             ended = at_its_end(name)
@@ -192,8 +192,8 @@ class ZooKeeperCounter(Counter):
         try:
             seen = self._seen[name] = (look or _looked)(nodes, path)
         except ValueError as error:
-            why = OSError(errno.EINVAL, f"the node {path} is no counter: it has other than digits", name)
-            return Refused(caused(why, error))
+            why = f"the node {path} is no counter: it has other than digits"
+            return base.refused(errno.EINVAL, why, name, error)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             outcome = TryAgain(error) if code_of(error) in _PASSED else outcome_of(error, self._shown)
             return TryAgain(error) if isinstance(outcome, Maybe) else outcome
