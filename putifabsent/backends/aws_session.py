@@ -15,22 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    CredentialRetrievalError,
-    EndpointConnectionError,
-    HTTPClientError,
-    MetadataRetrievalError,
-    NoCredentialsError,
-    ParamValidationError,
-    PartialCredentialsError,
-    ProxyConnectionError,
-    SSLError,
-    SSOError,
-    TokenRetrievalError,
-)
+from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
 from putifabsent.backends import base
@@ -43,13 +28,13 @@ T = TypeVar("T")
 
 ONCE = {"total_max_attempts": 1, "mode": "standard"}  # botocore's ``retries``, off
 _UNREACHED = (
-    ConnectTimeoutError,
-    CredentialRetrievalError,
-    EndpointConnectionError,
+    exceptions.ConnectTimeoutError,
+    exceptions.CredentialRetrievalError,
+    exceptions.EndpointConnectionError,
     JSONDecodeError,  # of a process that is to print credentials
-    MetadataRetrievalError,
-    ProxyConnectionError,
-    SSLError,
+    exceptions.MetadataRetrievalError,
+    exceptions.ProxyConnectionError,
+    exceptions.SSLError,
 )
 """Nobody took the connection, or gave the credentials to sign with; or it was reset."""
 
@@ -67,18 +52,18 @@ _BUSY = {"IDPCommunicationError", "RequestLimitExceeded", "Throttling", "Throttl
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, socket.gaierror)
 
 _WRONG = (
-    NoCredentialsError,
-    PartialCredentialsError,
-    SSOError,
-    TokenRetrievalError,
+    exceptions.NoCredentialsError,
+    exceptions.PartialCredentialsError,
+    exceptions.SSOError,
+    exceptions.TokenRetrievalError,
     FileNotFoundError,  # of this machine: of credentials, or of whom to trust; it is no object's
     PermissionError,  # as well
 )
 """The request can't be sent at all, now or later."""
 
 _LOST = (
-    HTTPClientError,
-    EndpointConnectionError,
+    exceptions.HTTPClientError,
+    exceptions.EndpointConnectionError,
     ResponseParserError,
     aiohttp.ClientError,
     asyncio.TimeoutError,
@@ -153,7 +138,7 @@ class SingleSend(AIOHTTPSession):
 
 
 def meaning_of(
-    error: Exception, name: str, answered: Callable[[ClientError, str], T]
+    error: Exception, name: str, answered: Callable[[exceptions.ClientError, str], T]
 ) -> T | base.TryAgain | base.Refused | base.Maybe:
     """Say what one failed request means for a write; ``answered`` says it where the service did answer.
 
@@ -161,11 +146,11 @@ def meaning_of(
     """
     if _is_unsent(error):
         return base.TryAgain(error)
-    if isinstance(error, ClientError):
+    if isinstance(error, exceptions.ClientError):
         return answered(error, name)
     if isinstance(error, ConfigError):
         return base.Refused(error)
-    if isinstance(error, ParamValidationError):
+    if isinstance(error, exceptions.ParamValidationError):
         return base.Refused(base.caused(ValueError(f"{name}: {error}"), error))
     if isinstance(error, _WRONG):
         return base.refused(errno.EACCES, str(error), name, error)
@@ -173,7 +158,7 @@ def meaning_of(
         return base.refused(errno.EILSEQ, f"not valid Unicode: {error.object!a}", name, error)
     if isinstance(error, _LOST):
         return base.Maybe(error)
-    if isinstance(error, BotoCoreError):
+    if isinstance(error, exceptions.BotoCoreError):
         # Credentials that expire are renewed before a request is signed: nothing has been sent.
         return base.refused(errno.EINVAL, str(error), name, error)
     raise error
@@ -184,19 +169,19 @@ def _is_unsent(error: Exception) -> bool:
 
     aiobotocore calls a connection that was reset after that by the same name.
     """
-    if isinstance(error, ClientError):
+    if isinstance(error, exceptions.ClientError):
         is_down = status_of(error) >= 500 or code_of(error) in _BUSY
         return is_down and error.operation_name in _FOR_CREDENTIALS
-    if isinstance(error, EndpointConnectionError):
+    if isinstance(error, exceptions.EndpointConnectionError):
         return isinstance(error.kwargs.get("error"), _NOT_CONNECTED)
     return isinstance(error, _UNREACHED) or (isinstance(error, RuntimeError) and _STILL_EXPIRED in str(error))
 
 
-def code_of(error: ClientError) -> str:
+def code_of(error: exceptions.ClientError) -> str:
     """Return the error code that the service gave."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def status_of(error: ClientError) -> int:
+def status_of(error: exceptions.ClientError) -> int:
     """Return the HTTP status that the service gave."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -56,7 +56,6 @@ from putifabsent.backends.dynamodb_client import (
 from putifabsent.backends.interrupt import blocking_twin
 from putifabsent.backends.registries import (
     LARGEST,
-    Absent,
     Advanced,
     Claim,
     Claimed,
@@ -67,8 +66,6 @@ from putifabsent.backends.registries import (
     Forgotten,
     FoundClaim,
     NotAsExpected,
-    Refused,
-    TryAgain,
     WholeSeconds,
     at_its_end,
     bad_identity,
@@ -129,7 +126,7 @@ class DynamoDBClaims(_InTable, Claims):
             return self._table.no_answer(error, identity)
         item = answer.get("Item")
         try:
-            return FoundClaim(claim_of(item)) if item else Absent()
+            return FoundClaim(claim_of(item)) if item else base.Absent()
         except ValueError as error:
             return _unreadable(error, identity)
 
@@ -235,7 +232,7 @@ class DynamoDBClaims(_InTable, Claims):
             return _unreadable(error, place)
 
 
-def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected | Refused:
+def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected | base.Refused:
     item: Mapping[str, Any] | None = error.response.get("Item")
     if item:
         try:
@@ -247,7 +244,7 @@ def _unmet(error: Any, identity: str, expected: Claim | None) -> NotAsExpected |
     return NotAsExpected(None)
 
 
-def _unreadable(error: ValueError, name: str) -> Refused:
+def _unreadable(error: ValueError, name: str) -> base.Refused:
     return base.refused(errno.EBADMSG, str(error), name, error)
 
 
@@ -291,14 +288,14 @@ class DynamoDBCounter(_InTable, Counter):
 
     advance = blocking_twin(advance_async)
 
-    async def _unsound(self) -> TryAgain | Refused | None:
+    async def _unsound(self) -> base.TryAgain | base.Refused | None:
         if not self._is_sound:
             try:
                 await sound(self._table)
             except ConnectionError as error:
-                return TryAgain(error)
+                return base.TryAgain(error)
             except (ConfigError, OSError) as error:
-                return Refused(error)
+                return base.Refused(error)
             self._is_sound = True
         return None
 
@@ -308,8 +305,8 @@ class DynamoDBCounter(_InTable, Counter):
             return silent(error, name)
         last = self._seen[name] = -1 if item is None else last_of(item)
         if last + count > LARGEST:
-            return Refused(base.caused(at_its_end(name), error))
-        return TryAgain(error)
+            return base.Refused(base.caused(at_its_end(name), error))
+        return base.TryAgain(error)
 
     def identity(self) -> str:
         return self._table.url

@@ -18,7 +18,6 @@ from fsspec.asyn import get_loop
 from putifabsent.backends import base
 from putifabsent.backends.aws_session import ONCE, SingleSend, code_of, meaning_of, status_of
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.registries import Maybe, Refused, TryAgain
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class Sender:
         return self._client
 
 
-def outcome_of(error: Exception, name: str) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, name: str) -> base.TryAgain | base.Refused | base.Maybe:
     """Say what one failed request means for a write; ``name`` is the identity, or the table."""
     return meaning_of(error, name, _answer)
 
@@ -156,12 +155,12 @@ def _has_code(error: BaseException, *codes: str) -> bool:
     return isinstance(error, ClientError) and code_of(error) in codes
 
 
-def _answer(error: ClientError, name: str) -> TryAgain | Refused | Maybe:
+def _answer(error: ClientError, name: str) -> base.TryAgain | base.Refused | base.Maybe:
     code, status = code_of(error), status_of(error)
     if code in _THROTTLED or status == 429:
-        return TryAgain(error)
+        return base.TryAgain(error)
     if status >= 500 or status < 400 or status == 408 or code in _SERVER_CODES:
-        return Maybe(error)
+        return base.Maybe(error)
     if code in _FORBIDDEN or status in (401, 403):
         message = f"{error}. `putifabsent init` with the table's address looks for every right that is needed"
         return base.refused(errno.EACCES, message, name, error)
@@ -215,17 +214,17 @@ class Table:
             return await answer
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(answer, sender.loop))
 
-    def no_write(self, error: Exception, name: str) -> TryAgain | Refused | Maybe:
+    def no_write(self, error: Exception, name: str) -> base.TryAgain | base.Refused | base.Maybe:
         """Say what one failed request means for a write about ``name``."""
         if _is_missing_table(error):
             # Not as for a file that is not there: listings would be empty.
             return base.refused(errno.ENXIO, self.missing, name, error)
         return outcome_of(error, name)
 
-    def no_answer(self, error: Exception, name: str) -> TryAgain | Refused:
+    def no_answer(self, error: Exception, name: str) -> base.TryAgain | base.Refused:
         """Say what one failed request means for a read about ``name``."""
         outcome = self.no_write(error, name)
-        return TryAgain(outcome.cause) if isinstance(outcome, Maybe) else outcome
+        return base.TryAgain(outcome.cause) if isinstance(outcome, base.Maybe) else outcome
 
     @property
     def missing(self) -> str:
@@ -233,7 +232,7 @@ class Table:
         return f"there is no table {self.name}: run `putifabsent init '{self.url}'`"
 
 
-def silent(error: Exception, name: str) -> Refused:
+def silent(error: Exception, name: str) -> base.Refused:
     """Return the refusal of a server that says that a condition is not met, and not what it holds."""
     why = "the server does not say which item it holds: it is too old"
     return base.refused(errno.ENOTSUP, why, name, error)
@@ -351,7 +350,7 @@ async def _send(table: Table, method: str, expected: str | None = None, **parame
         if _is_missing_table(error):
             raise ConfigError(table.missing) from error
         outcome = outcome_of(error, table.url)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, base.Refused):
             raise outcome.error from error
         why = f"DynamoDB did not answer, or not now: {error}"
         raise ConnectionError(errno.EIO, why, table.url) from error

@@ -38,17 +38,7 @@ from urllib.parse import unquote
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.registries import (
-    LARGEST,
-    Advanced,
-    Counter,
-    Maybe,
-    Refused,
-    TryAgain,
-    at_its_end,
-    bad_step,
-    require_answer,
-)
+from putifabsent.backends.registries import LARGEST, Advanced, Counter, at_its_end, bad_step, require_answer
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 from putifabsent.errors import ConfigError
 
@@ -81,7 +71,7 @@ _FORBIDDEN_WORDS = re.compile(
 _MISSING_WORDS = re.compile(r'database ".*" does not exist')
 
 
-def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, where: str, *, sent: bool) -> base.TryAgain | base.Refused | base.Maybe:
     """Say what a failure means; ``sent``: the statement may have been."""
     state = getattr(error, "sqlstate", None) or ("" if sent else _state_when_connecting(error))
     if state.startswith(_FORBIDDEN):
@@ -93,12 +83,12 @@ def outcome_of(error: Exception, where: str, *, sent: bool) -> TryAgain | Refuse
         )
         return base.refused(errno.ENOENT, do, where, error)
     if not sent:
-        return TryAgain(error)
+        return base.TryAgain(error)
     # "Completion unknown" is among the conflicts.
     if not state or state.startswith(_ENDED):
-        return Maybe(error)
+        return base.Maybe(error)
     if state.startswith(_PASSES):
-        return TryAgain(error)
+        return base.TryAgain(error)
     return base.refused(errno.EINVAL, f"PostgreSQL refuses: {_first_line(error)}", where, error)
 
 
@@ -231,7 +221,7 @@ class PostgresCounter(Counter):
             outcome = outcome_of(error, self._shown, sent=True)
             # What is a standby by now may keep its connections: new ones find the server that is none.
             is_standby = getattr(error, "sqlstate", None) == _READ_ONLY
-            self._put_back(idle, connection, fit=not (is_standby or isinstance(outcome, Maybe)))
+            self._put_back(idle, connection, fit=not (is_standby or isinstance(outcome, base.Maybe)))
             return outcome
         except BaseException:
             # An answer may still come, which the next statement must not take for its own.
@@ -239,7 +229,7 @@ class PostgresCounter(Counter):
             raise
         self._put_back(idle, connection, fit=True)
         if row is None:
-            return Refused(at_its_end(name))
+            return base.Refused(at_its_end(name))
         return Advanced(int(row[0]), int(row[1]))
 
     def identity(self) -> str:

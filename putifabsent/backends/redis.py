@@ -27,25 +27,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode, RedisCluster
 from redis.connection import Connection, ConnectionPool, SSLConnection, UnixDomainSocketConnection
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
-    MovedError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
@@ -59,10 +44,7 @@ from putifabsent.backends.registries import (
     Free,
     Held,
     Lock,
-    Maybe,
-    Refused,
     Released,
-    TryAgain,
     bad_identity,
     bad_step,
     require_answer,
@@ -78,12 +60,18 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _FORBIDDEN = (
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    AuthorizationError,
-    NoPermissionError,
+    exceptions.AuthenticationError,
+    exceptions.AuthenticationWrongNumberOfArgsError,
+    exceptions.AuthorizationError,
+    exceptions.NoPermissionError,
 )
-_PASSES = (BusyLoadingError, ClusterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
+_PASSES = (
+    exceptions.BusyLoadingError,
+    exceptions.ClusterDownError,
+    exceptions.OutOfMemoryError,
+    exceptions.ReadOnlyError,
+    exceptions.TryAgainError,
+)
 _READ_ONLY = "READONLY "
 # Older versions of redis-py know some of these only of a cluster, and none of a script's.
 _PASSING_CODES = (
@@ -94,25 +82,25 @@ _PASSING_CODES = (
 _IN_A_SCRIPT = re.compile(r"Error running script .*?: -")
 
 
-def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, where: str) -> base.TryAgain | base.Refused | base.Maybe:
     """Say what one failed command means."""
     # What looks for a cluster's nodes keeps to itself why it found none.
     denied = next((link for link in _links(error) if isinstance(link, _FORBIDDEN)), None)
     if denied is not None:
         return base.refused(errno.EACCES, f"Redis refuses: {denied}", where, denied)
     if isinstance(error, NotSentError):
-        return TryAgain(error)
+        return base.TryAgain(error)
     # A sentinel's connection words a primary that has become a replica in its own way.
-    if isinstance(error, _PASSES) or isinstance(error.__context__, ReadOnlyError):
-        return TryAgain(error)
-    if isinstance(error, ResponseError):
+    if isinstance(error, _PASSES) or isinstance(error.__context__, exceptions.ReadOnlyError):
+        return base.TryAgain(error)
+    if isinstance(error, exceptions.ResponseError):
         if _message_of(error).startswith(_PASSING_CODES):
-            return TryAgain(error)
+            return base.TryAgain(error)
         return base.refused(errno.EINVAL, f"Redis refuses: {error}", where, error)
-    return Maybe(error)
+    return base.Maybe(error)
 
 
-def _message_of(error: ResponseError) -> str:
+def _message_of(error: exceptions.ResponseError) -> str:
     return _IN_A_SCRIPT.sub("", str(error), count=1)
 
 
@@ -141,7 +129,7 @@ class _Cluster:
 
     def send(self, key: str, *command: str | int) -> Any:
         cluster = self._cluster()
-        redirect: AskError | None = None
+        redirect: exceptions.AskError | None = None
         for _ in range(_MOVES):
             try:
                 if redirect is None:
@@ -150,16 +138,16 @@ class _Cluster:
                     host, port = redirect.host, redirect.port
                     node = cluster.get_node(host=host, port=port) or ClusterNode(host, port)
                 pool = cluster.get_redis_connection(node).connection_pool
-            except (RedisError, RedisClusterException, OSError) as error:
+            except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
                 raise NotSentError(str(error)) from error
             try:
                 return _ask(pool, key, *command, asking=redirect is not None)
-            except MovedError:
+            except exceptions.MovedError:
                 redirect = None
                 self._look_again(cluster)
-            except AskError as error:
+            except exceptions.AskError as error:
                 redirect = error
-            except (NotSentError, RedisError):
+            except (NotSentError, exceptions.RedisError):
                 # The next command finds whoever has taken over.
                 self._look_again(cluster)
                 raise
@@ -171,7 +159,7 @@ class _Cluster:
                 nodes = [ClusterNode(host, port) for host, port in self._nodes]
                 try:
                     self._found = RedisCluster(startup_nodes=nodes, **self._options)
-                except (RedisError, RedisClusterException, OSError) as error:
+                except (exceptions.RedisError, exceptions.RedisClusterException, OSError) as error:
                     raise NotSentError(str(error)) from error
             return self._found
 
@@ -179,7 +167,7 @@ class _Cluster:
         with self._finding:
             try:
                 cluster.nodes_manager.initialize()
-            except (RedisError, RedisClusterException, OSError):
+            except (exceptions.RedisError, exceptions.RedisClusterException, OSError):
                 # Found anew by the next command, from the nodes that were given.
                 self._found = None
 
@@ -224,7 +212,7 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
     """Send a command, whatever its key, by a connection of the pool."""
     try:
         connection = pool.get_connection()
-    except (RedisError, OSError) as error:
+    except (exceptions.RedisError, OSError) as error:
         raise NotSentError(str(error)) from error
     try:
         if asking:
@@ -232,8 +220,8 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
             connection.read_response()
         connection.send_command(*command, check_health=False)
         return connection.read_response()
-    except ResponseError as error:
-        if isinstance(error, ReadOnlyError) or _message_of(error).startswith(_READ_ONLY):
+    except exceptions.ResponseError as error:
+        if isinstance(error, exceptions.ReadOnlyError) or _message_of(error).startswith(_READ_ONLY):
             # Who was a primary keeps its connections: new ones find who has its address now.
             connection.disconnect()
             pool.disconnect(inuse_connections=False)
@@ -303,7 +291,7 @@ class RedisLock(_InRedis, Lock):
         name = f"{PREFIX}{key}"
         try:
             answer = self._sender()(name, "EVAL", script, 1, name, owner, *milliseconds)
-        except (RedisError, NotSentError, OSError) as error:
+        except (exceptions.RedisError, NotSentError, OSError) as error:
             return outcome_of(error, self._shown)
         code = answer[0]
         if code == _HELD:
@@ -354,7 +342,7 @@ class RestingLock(Lock):
         """Ask whether it is there, and may be used, whether it rests or not."""
         self._lock.check()
 
-    def _run(self, ask: Callable[[], T]) -> T | TryAgain | Maybe:
+    def _run(self, ask: Callable[[], T]) -> T | base.TryAgain | base.Maybe:
         if resting := self._resting():
             return resting
         try:
@@ -362,27 +350,27 @@ class RestingLock(Lock):
         except ValueError:
             raise  # the request makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
-            return self._recorded(Maybe(error))
+            return self._recorded(base.Maybe(error))
 
-    def _resting(self) -> TryAgain | None:
+    def _resting(self) -> base.TryAgain | None:
         """Say so, if it rests; whoever finds the rest over tries it for all others."""
         if self._lost is None:
             return None
         now = self._clock()
         if now < self._until:
-            return TryAgain(self._lost)
+            return base.TryAgain(self._lost)
         self._until = now + REST
         return None
 
     def _recorded(self, outcome: T) -> T:
-        if not isinstance(outcome, (TryAgain, Refused, Maybe)):
+        if not isinstance(outcome, (base.TryAgain, base.Refused, base.Maybe)):
             if self._lost is not None:
                 self._lost = None
                 self._warnings.append(True)
                 _log.info("the lock at %s answers again", self.identity())
             return outcome
         self._until = self._clock() + REST
-        self._lost = outcome.error if isinstance(outcome, Refused) else outcome.cause
+        self._lost = outcome.error if isinstance(outcome, base.Refused) else outcome.cause
         with suppress(IndexError):
             self._warnings.pop()
             _log.warning(
@@ -419,7 +407,7 @@ class RedisCounter(_InRedis, Counter):
         key = f"{_COUNTER_PREFIX}{name}"
         try:
             return Advanced(*self._sender()(key, "EVAL", _ADVANCE, 1, key, floor, count))
-        except (RedisError, NotSentError, OSError) as error:
+        except (exceptions.RedisError, NotSentError, OSError) as error:
             return outcome_of(error, self._shown)
 
     def check(self) -> None:

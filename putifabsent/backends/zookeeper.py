@@ -25,17 +25,7 @@ from urllib.parse import quote
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.registries import (
-    LARGEST,
-    Advanced,
-    Counter,
-    Maybe,
-    Refused,
-    TryAgain,
-    at_its_end,
-    bad_step,
-    require_answer,
-)
+from putifabsent.backends.registries import LARGEST, Advanced, Counter, at_its_end, bad_step, require_answer
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 
 if TYPE_CHECKING:
@@ -70,16 +60,16 @@ def code_of(error: Exception) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def outcome_of(error: Exception, where: str) -> TryAgain | Refused | Maybe:
+def outcome_of(error: Exception, where: str) -> base.TryAgain | base.Refused | base.Maybe:
     """Say what a request's failure means; whatever has no code, a time-out too, says nothing of it."""
     code = code_of(error)
     message = f"ZooKeeper refuses: {type(error).__name__}"
     if code in _FORBIDDEN:
         return base.refused(errno.EACCES, message, where, error)
     if code == _READ_ONLY or isinstance(error, NotSentError):
-        return TryAgain(error)
+        return base.TryAgain(error)
     if code is None or code in _LOST:
-        return Maybe(error)
+        return base.Maybe(error)
     return base.refused(errno.EINVAL, message, where, error)
 
 
@@ -144,7 +134,7 @@ class ZooKeeperCounter(Counter):
                 nodes = self._nodes()
         except Exception as error:  # noqa: BLE001 - nothing was sent: there is no session
             outcome = outcome_of(error, self._shown)
-            return TryAgain(error) if isinstance(outcome, Maybe) else outcome
+            return base.TryAgain(error) if isinstance(outcome, base.Maybe) else outcome
         path = f"{self._folder}/c-{quote(name, safe='')}"  # with no slash of its own, and never a dot alone
         known = self._seen.get(name)
         seen = known or self._learnt(nodes, name, path)
@@ -159,15 +149,15 @@ class ZooKeeperCounter(Counter):
             ended = at_its_end(name)
             self._seen.pop(name, None)
             # What was seen before may be of a node that was made anew: the next call looks.
-            return Refused(ended) if known is None else TryAgain(ended)
+            return base.Refused(ended) if known is None else base.TryAgain(ended)
         try:
             stat = nodes.set(path, str(last).encode(), seen.version, seen.life)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
             self._seen.pop(name, None)
             if code_of(error) == NO_NODE:
                 learnt = self._learnt(nodes, name, path, _alive)
-                return TryAgain(error) if isinstance(learnt, Seen) else learnt
-            return TryAgain(error) if code_of(error) == BAD_VERSION else outcome_of(error, self._shown)
+                return base.TryAgain(error) if isinstance(learnt, Seen) else learnt
+            return base.TryAgain(error) if code_of(error) == BAD_VERSION else outcome_of(error, self._shown)
         self._seen[name] = Seen(stat.version, last, seen.life)
         return Advanced(last, stat.mtime)
 
@@ -177,7 +167,7 @@ class ZooKeeperCounter(Counter):
     def check(self) -> None:
         for _ in range(_CHECKS):
             outcome = self.advance("#check", 0)
-            if isinstance(outcome, (Advanced, Refused)):
+            if isinstance(outcome, (Advanced, base.Refused)):
                 break
             if code_of(outcome.cause) not in _PASSED:
                 # Nobody is there: another try would take as long again.
@@ -186,7 +176,7 @@ class ZooKeeperCounter(Counter):
 
     def _learnt(
         self, nodes: Nodes, name: str, path: str, look: Callable[[Nodes, str], Seen] | None = None
-    ) -> Seen | TryAgain | Refused:
+    ) -> Seen | base.TryAgain | base.Refused:
         """Look where a counter is, or make it; nothing is moved."""
         self._seen.pop(name, None)
         try:
@@ -195,8 +185,8 @@ class ZooKeeperCounter(Counter):
             why = f"the node {path} is no counter: it has other than digits"
             return base.refused(errno.EINVAL, why, name, error)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = TryAgain(error) if code_of(error) in _PASSED else outcome_of(error, self._shown)
-            return TryAgain(error) if isinstance(outcome, Maybe) else outcome
+            outcome = base.TryAgain(error) if code_of(error) in _PASSED else outcome_of(error, self._shown)
+            return base.TryAgain(error) if isinstance(outcome, base.Maybe) else outcome
         return seen
 
 
