@@ -39,7 +39,6 @@ from putifabsent.backends.registries import (
     WholeSeconds,
     at_its_end,
     bad_step,
-    require_answer,
 )
 from putifabsent.backends.registry_urls import open_counter, open_lock
 from putifabsent.errors import ConfigError, NameTaken, OutcomeUnknown, PutIfAbsentError
@@ -145,13 +144,6 @@ class BucketCounter(Counter):
     def identity(self) -> str:
         """Return the folder's address."""
         return str(self._fs.unstrip_protocol(self._folder))
-
-    def check(self) -> None:
-        """Advance a counter of its own."""
-        outcome = self.advance("#check", 0)
-        # Others may count there, too.
-        if not (isinstance(outcome, (TryAgain, Maybe)) and isinstance(outcome.cause, NameTaken)):
-            require_answer(outcome, "the store", self._folder)
 
     def _appended(
         self, name: str, folder: str, floor: int, count: int
@@ -310,9 +302,6 @@ class LocalCounter(Counter):
     def identity(self) -> str:
         """Return which process it counts for."""
         return f"process {self._pid}"
-
-    def check(self) -> None:
-        """It is always there."""
 
 
 _of_process = LocalCounter()

@@ -46,7 +46,6 @@ from putifabsent.backends.dynamodb_client import (
     COUNTERS,
     Table,
     checked,
-    checked_for_counters,
     checked_for_upkeep,
     is_unmet,
     ready,
@@ -310,13 +309,6 @@ class DynamoDBCounter(_InTable, Counter):
 
     def identity(self) -> str:
         return self._table.url
-
-    async def _check_async(self) -> None:
-        """Ask for the table, its keys, its time to live and its copies; then for the right to count."""
-        await checked_for_counters(self._table)
-        self._is_sound = True
-
-    check = blocking_twin(_check_async)
 
 
 # --- items: keys, attributes, conditions

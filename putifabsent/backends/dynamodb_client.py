@@ -75,25 +75,23 @@ _SERVER_CODES = {
 class Sender:
     """One client of DynamoDB, on fsspec's loop alone."""
 
-    def __init__(
-        self,
-        *,
-        region: str | None = None,
-        endpoint_url: str | None = None,
-        profile: str | None = None,
-        timeout: float = 10.0,
-    ) -> None:
+    def __init__(self, **where: Unpack[Where]) -> None:
+        timeout = where.get("timeout", 10.0)
         try:
-            self._session = AioSession(profile=profile)
+            self._session = AioSession(profile=where.get("profile"))
             self._session.get_scoped_config()
-            known = region or self._session.get_config_variable("region") or os.environ.get("AWS_REGION")
+            known = (
+                where.get("region")
+                or self._session.get_config_variable("region")
+                or os.environ.get("AWS_REGION")
+            )
         except BotoCoreError as error:
             raise ConfigError(str(error)) from error
         if not known:
             raise ConfigError(
                 "no AWS region is known: say dynamodb://TABLE?region=..., or set AWS_DEFAULT_REGION"
             )
-        self._where = {"region_name": known, "endpoint_url": endpoint_url}
+        self._where = {"region_name": known, "endpoint_url": where.get("endpoint_url")}
         self._config = AioConfig(
             connect_timeout=min(timeout, _CONNECT),
             read_timeout=timeout,
@@ -288,21 +286,6 @@ async def checked(table: Table) -> str:
     if not known and made is not None:
         known = made.astimezone(timezone.utc).isoformat()
     return f"dynamodb:{described['TableName']}#{known}"
-
-
-async def checked_for_counters(table: Table) -> None:
-    """Pass if the table can be relied on, and counters in it may be advanced."""
-    await sound(table)
-    await _send(
-        table,
-        "update_item",
-        _UNMET,
-        Key={**_NOBODY, "folder": COUNTERS},
-        UpdateExpression="SET #last = :last",
-        ConditionExpression=NEVER,
-        ExpressionAttributeNames={name: ATTRIBUTES[name] for name in ("#folder", "#last")},
-        ExpressionAttributeValues={":last": {"N": "0"}},
-    )
 
 
 async def checked_for_upkeep(table: Table) -> None:

@@ -38,7 +38,7 @@ from urllib.parse import unquote
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.registries import LARGEST, Advanced, Counter, at_its_end, bad_step, require_answer
+from putifabsent.backends.registries import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 from putifabsent.errors import ConfigError
 
@@ -234,9 +234,6 @@ class PostgresCounter(Counter):
 
     def identity(self) -> str:
         return self._shown
-
-    def check(self) -> None:
-        require_answer(self.advance("#check", 0), "PostgreSQL", self._shown)
 
     def _connection(self, idle: deque[Connection[Any]]) -> Connection[Any]:
         try:

@@ -47,7 +47,6 @@ from putifabsent.backends.registries import (
     Released,
     bad_identity,
     bad_step,
-    require_answer,
 )
 
 if TYPE_CHECKING:
@@ -283,7 +282,11 @@ class RedisLock(_InRedis, Lock):
         """Take a lock that nobody else asks for, and end it."""
         key, owner = f"check:{uuid.uuid4()}", str(uuid.uuid4())
         for outcome in (self.acquire(key, owner, _CHECK_LEASE), self.release(key, owner)):
-            require_answer(outcome, "Redis", self._shown)
+            if isinstance(outcome, base.Refused):
+                raise outcome.error
+            if isinstance(outcome, (base.TryAgain, base.Maybe)):
+                why = f"Redis did not answer, or not now: {outcome.cause}"
+                raise ConnectionError(errno.EIO, why, self._shown) from outcome.cause
 
     def _run(self, script: str, key: str, owner: str, *milliseconds: int) -> Any:
         if refused := bad_identity(key, "key"):
@@ -409,6 +412,3 @@ class RedisCounter(_InRedis, Counter):
             return Advanced(*self._sender()(key, "EVAL", _ADVANCE, 1, key, floor, count))
         except (exceptions.RedisError, NotSentError, OSError) as error:
             return outcome_of(error, self._shown)
-
-    def check(self) -> None:
-        require_answer(self.advance("#check", 0), "Redis", self._shown)

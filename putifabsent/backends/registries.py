@@ -322,10 +322,6 @@ class Counter(ABC):
     def identity(self) -> str:
         """Return where it is, for people, without credentials. No network."""
 
-    @abstractmethod
-    def check(self) -> None:
-        """Ask whether it is there, can be relied on, and may be used; raise as :meth:`Claims.check` does."""
-
     advance_async = twin(advance)
 
 
@@ -357,15 +353,6 @@ def bad_step(name: str, floor: int, count: int) -> Refused | None:
 def at_its_end(name: str) -> OSError:
     """Return the error of a counter that has no such numbers left."""
     return OSError(errno.EOVERFLOW, "the counter is at its end", name)
-
-
-def require_answer(outcome: object, who: str, where: str) -> None:
-    """Pass if a registry has answered, and refused nothing; else raise what a check raises."""
-    if isinstance(outcome, Refused):
-        raise outcome.error
-    if isinstance(outcome, (TryAgain, Maybe)):
-        why = f"{who} did not answer, or not now: {outcome.cause}"
-        raise ConnectionError(errno.EIO, why, where) from outcome.cause
 
 
 # --- the time that a counter tells

@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.registries import LARGEST, Advanced, Counter, at_its_end, bad_step, require_answer
+from putifabsent.backends.registries import LARGEST, Advanced, Counter, at_its_end, bad_step
 from putifabsent.backends.registry_urls import hosts_of, parts_of, refuse_unknown, servers_of
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ def parameters_of(servers: Servers) -> dict[str, Any]:
 
 
 FOLDER = "/putifabsent/counters"  # where the nodes are, below the address's own path
-_CHECKS = 4
 _PASSED = (BAD_VERSION, NO_NODE, NODE_EXISTS)  # somebody else was faster
 _ELSEWHERE = (0, -2)  # in a transaction: another part of it has failed
 _ANY = -1
@@ -163,16 +162,6 @@ class ZooKeeperCounter(Counter):
 
     def identity(self) -> str:
         return self._shown
-
-    def check(self) -> None:
-        for _ in range(_CHECKS):
-            outcome = self.advance("#check", 0)
-            if isinstance(outcome, (Advanced, base.Refused)):
-                break
-            if code_of(outcome.cause) not in _PASSED:
-                # Nobody is there: another try would take as long again.
-                break
-        require_answer(outcome, "ZooKeeper", self._shown)
 
     def _learnt(
         self, nodes: Nodes, name: str, path: str, look: Callable[[Nodes, str], Seen] | None = None

@@ -134,12 +134,6 @@ class CounterTests(InBothColours):
         assert forked(lambda: _last(ask, name, 0) == 2) == 0
         assert _last(ask, name, 0) == 3
 
-    def test_a_counter_that_can_be_used_passes_its_own_check(self, counter: Counter) -> None:
-        """Twice: it leaves nothing behind that would hinder the next."""
-        counter.check()
-        counter.check()
-        assert counter.identity()
-
 
 class LostCounterTests:
     """A lost answer may skip numbers, and gives none twice; goes with ``CounterTests``."""

@@ -178,8 +178,8 @@ CLAIMS = (
     Mutant(
         "a dropped connection means that nothing was written",
         "aws_session",
-        "    if isinstance(error, _LOST):\n        return Maybe(error)",
-        "    if isinstance(error, _LOST):\n        return TryAgain(error)",
+        "    if isinstance(error, _LOST):\n        return base.Maybe(error)",
+        "    if isinstance(error, _LOST):\n        return base.TryAgain(error)",
         "test_each_call_is_one_request_whatever_becomes_of_it[DROPPED_AFTER]",
     ),
     Mutant(

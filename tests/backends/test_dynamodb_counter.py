@@ -92,7 +92,7 @@ def test_whoever_is_behind_others_learns_it_by_one_request(
 ) -> None:
     counter.advance(name, NOW)
     other = counter_at(proxy.endpoint, table)
-    other.check()
+    other.advance(f"{name}-2", 0)
     proxy.requests.clear()
     assert isinstance(other.advance(name, 7), TryAgain)
     assert proxy.sent() == ["UpdateItem"]
@@ -124,9 +124,7 @@ def test_a_missing_right_is_refused_as_such(proxy: FaultProxy, counter: Counter,
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
     assert isinstance(refused.error, PermissionError)
-    proxy.script("UpdateItem", Trouble.DENIED)
-    with pytest.raises(PermissionError, match="AccessDenied"):
-        counter.check()
+    assert "AccessDenied" in str(refused.error)
 
 
 def test_a_missing_table_says_what_to_run(proxy: FaultProxy, name: str) -> None:
@@ -134,8 +132,7 @@ def test_a_missing_table_says_what_to_run(proxy: FaultProxy, name: str) -> None:
     refused = counter.advance(name, 0)
     assert isinstance(refused, Refused)
     assert isinstance(refused.error, ConfigError)
-    with pytest.raises(ConfigError, match="putifabsent init 'dynamodb://no-such-table"):
-        counter.check()
+    assert "putifabsent init 'dynamodb://no-such-table" in str(refused.error)
 
 
 def test_a_table_that_went_says_what_to_run(
@@ -171,13 +168,6 @@ def test_a_table_that_cannot_be_looked_at_now_is_looked_at_again(
     proxy.script(operation, Trouble.DROPPED_BEFORE)
     assert isinstance(counter.advance(name, 0), TryAgain)
     assert counter.advance(name, 0) == Advanced(1)
-
-
-def test_a_check_writes_nothing(proxy: FaultProxy, table: str, counter: Counter) -> None:
-    """And needs no right but those to look at the table, and to count."""
-    counter.check()
-    assert proxy.sent() == ["DescribeTable", "DescribeTimeToLive", "UpdateItem"]
-    assert _items(proxy, table) == []
 
 
 def test_an_item_is_what_the_documentation_says(

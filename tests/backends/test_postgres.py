@@ -145,20 +145,16 @@ def test_who_hears_that_it_speaks_to_a_standby_connects_anew(server: Postgres, c
 def test_a_refusal_says_what_to_do(
     server: Postgres, counter: Counter, state: str, error: type[Exception], says: str
 ) -> None:
-    server.faults.extend([Fault(SqlError(state))] * 2)
+    server.faults.append(Fault(SqlError(state)))
     refused = counter.advance("t", 0)
     assert isinstance(refused, Refused)
     assert isinstance(refused.error, error)
     assert says in str(refused.error)
-    with pytest.raises(error, match=says):
-        counter.check()
 
 
 def test_who_is_not_connected_has_sent_nothing(server: Postgres, counter: Counter) -> None:
     server.refuses = SqlError(None, "connection refused")
     assert isinstance(counter.advance("t", 0), TryAgain)
-    with pytest.raises(ConnectionError, match="did not answer, or not now: connection refused"):
-        counter.check()
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,6 @@ def test_what_is_no_counter_is_refused(valkey: Valkey, counter: Counter, name: s
 def test_a_server_that_nobody_runs_has_moved_nothing(name: str) -> None:
     counter = open_counter("redis://127.0.0.1:1")
     assert isinstance(counter.advance(name, 0), TryAgain)
-    with pytest.raises(ConnectionError, match="Redis did not answer"):
-        counter.check()
 
 
 def test_a_server_that_forgets_gives_numbers_again_unless_the_floor_has_passed_them(
@@ -157,7 +155,6 @@ def test_the_rights_that_the_documentation_names_are_enough(valkey: Valkey, name
     assert valkey.tell("ACL", "SETUSER", "clock", "reset", "on", ">pass", *rights) == b"+OK\r\n"
     counter = open_counter(f"redis://clock:pass@{valkey.address}")
     assert counter.advance(name, 0) == Advanced(1)
-    counter.check()
 
 
 def test_no_credentials_are_shown(valkey: Valkey, name: str) -> None:

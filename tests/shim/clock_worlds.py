@@ -114,9 +114,6 @@ class Server(Counter):
     def identity(self) -> str:
         return "a server"
 
-    def check(self) -> None:
-        return
-
 
 class OneLock(Lock):
     """A lock that can be lost at any time, unnoticed, and whose answers can be."""
