@@ -1,17 +1,6 @@
-"""Registries by URL: which one, where, and how.
+"""Registries by URL, as ``docs/reference/arbiters.md`` and ``docs/how-to/clocks.md`` have them.
 
 What is wrong in a URL is a ConfigError, without its credentials.
-
-==========================================  ==========================================================
-``dynamodb://TABLE?region=...``             a table for claims and counters
-``redis://[USER:PASSWORD@]HOST[:PORT][/DB]``   a Redis or Valkey server
-``rediss://...``                            the same, encrypted
-``unix://[USER:PASSWORD@]/PATH[?db=DB]``    the same, by its socket
-``redis+sentinel://HOST[:PORT],.../SERVICE[/DB]``   the primary that sentinels name
-``redis+cluster://HOST[:PORT],...``         a cluster
-``postgresql://[USER:PASSWORD@]HOST[:PORT]/DB``   a PostgreSQL server, for counters alone
-``zookeeper://[USER:PASSWORD@]HOST[:PORT],...[/PATH]``   a ZooKeeper ensemble, for counters alone
-==========================================  ==========================================================
 """
 
 from __future__ import annotations
