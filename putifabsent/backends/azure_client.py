@@ -30,8 +30,8 @@ from fsspec.asyn import sync
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.object_store import SourceGoneError, by_status
-from putifabsent.backends.requests_session import malformed, never_sent, session
+from putifabsent.backends.object_store import NUMBERS, SourceGoneError, by_status
+from putifabsent.backends.requests_session import session, unanswered
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ _CONFLICTS = {
     "PublicAccessNotPermitted": errno.EACCES,
     "SnapshotsPresent": errno.EBUSY,
 }
-_NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.EFBIG}
 
 
 class Sender:
@@ -202,25 +201,19 @@ def code_of(error: BaseException) -> str:
 
 
 def outcome_of(error: BaseException, name: str) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
-    """Say what one failed request means for a creation.
-
-    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
-    """
+    """Say what one failed request means for a creation."""
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return _answered(error, error.status_code, name)
     is_missing = isinstance(error, FileNotFoundError) and not isinstance(error, SourceGoneError)
     if isinstance(error, ClientAuthenticationError) or is_missing:
         # Without an answer: there was no credential to send anything with, or no file of one.
         return base.refused(errno.EACCES, f"no credentials: {error}", name, error)
-    if isinstance(error, SerializationError) or malformed(error):
+    if isinstance(error, SerializationError):
         return base.refused(errno.EINVAL, f"it can't be sent: {error}", name, error)
-    if isinstance(error, (AzureError, DeserializationError)):
-        is_unsent = isinstance(error, NoTokenError) or never_sent(error)
-        return base.TryAgain(error) if is_unsent else base.Maybe(error)
-    if isinstance(error, (ConfigError, OSError)):
-        # Before anything was sent: no blob can be so, or have the name, or the body can't be read.
-        return base.Refused(error)
-    raise error
+    outcome = unanswered(error, name, (AzureError, DeserializationError))
+    if isinstance(error, NoTokenError) and isinstance(outcome, base.Maybe):
+        return base.TryAgain(error)  # without a token nothing was sent
+    return outcome
 
 
 def _answered(
@@ -236,8 +229,7 @@ def _answered(
         return base.Maybe(error)  # some proxy's, which does not find the store: Azure says what it misses
     if outcome is not None:
         return outcome
-    # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
-    number = _CONFLICTS.get(code) or _NUMBERS.get(status, errno.EINVAL)
+    number = _CONFLICTS.get(code) or NUMBERS.get(status, errno.EINVAL)
     if isinstance(error, ClientAuthenticationError):
         number = errno.EACCES  # whoever gives tokens may answer 404, too: of an identity, not of a blob
     lines = str(error).splitlines()

@@ -17,8 +17,8 @@ from urllib3.exceptions import HTTPError
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.object_store import FOR_FSSPEC, are_texts, by_status, own_metadata
-from putifabsent.backends.requests_session import malformed, never_sent, session
+from putifabsent.backends.object_store import FOR_FSSPEC, NUMBERS, are_texts, by_status, own_metadata
+from putifabsent.backends.requests_session import session, unanswered
 from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _CONNECT_SECONDS = 10.0
 _SESSION_OPTIONS = {"headers", "proxy", "trust_env"}
 _SERVICE = "/storage/v1/"
 _BUSY = {"rateLimitExceeded", "userRateLimitExceeded"}
-_NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT}
 
 
 class _NoCredentialsError(Exception):
@@ -145,22 +144,12 @@ def unexpected(answer: requests.Response) -> requests.HTTPError:
 
 
 def outcome_of(error: BaseException, name: str) -> base.Exists | base.TryAgain | base.Refused | base.Maybe:
-    """Say what one failed request means for a creation.
-
-    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
-    """
+    """Say what one failed request means for a creation."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return _answered(error, error.response, name)
     if isinstance(error, _NoCredentialsError):
         return _no_credentials(error, name)
-    if malformed(error):
-        return base.refused(errno.EINVAL, f"it can't be sent: {error}", name, error)
-    if isinstance(error, (requests.RequestException, HTTPError)):
-        return base.TryAgain(error) if never_sent(error) else base.Maybe(error)
-    if isinstance(error, (ConfigError, OSError)):
-        # Before anything was sent: no object can be so, or have the name, or the body can't be read.
-        return base.Refused(error)
-    raise error
+    return unanswered(error, name, (requests.RequestException, HTTPError))
 
 
 def _answered(
@@ -175,8 +164,7 @@ def _answered(
     outcome = by_status(error, status, "passes" if is_busy else None)
     if outcome is not None:
         return outcome
-    # The number makes it a PermissionError, a FileNotFoundError or a plain OSError.
-    return base.refused(_NUMBERS.get(status, errno.EINVAL), str(error), name, error)
+    return base.refused(NUMBERS.get(status, errno.EINVAL), str(error), name, error)
 
 
 def _no_credentials(error: _NoCredentialsError, name: str) -> base.TryAgain | base.Refused:

@@ -46,6 +46,9 @@ _STATUSES: dict[int, Meaning] = {408: "lost", 409: "passes", 412: "taken", 429: 
 FOR_FSSPEC = {"autocommit", "block_size", "cache_options", "cache_type", "callback", "mode"}
 """What fsspec's own methods are told, beside what goes with a put."""
 
+NUMBERS = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 413: errno.EFBIG}
+"""By which errno a status refuses: so it is a PermissionError, a FileNotFoundError or a plain OSError."""
+
 LONGEST_KEY = 1024  # bytes of UTF-8: the limit of S3, GCS and Azure alike
 
 

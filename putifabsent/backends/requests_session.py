@@ -6,6 +6,7 @@ has closed meanwhile is replaced before anything is written to it. A test counts
 
 from __future__ import annotations
 
+import errno
 import io
 import socket
 import ssl
@@ -16,6 +17,9 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.util.retry import Retry
+
+from putifabsent.backends import base
+from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,14 +88,24 @@ def session() -> requests.Session:
     return made
 
 
-def never_sent(error: BaseException) -> bool:
-    """Whether ``error`` proves that no byte of the request has left: nobody took the connection."""
-    return any(isinstance(link, _NOT_SENT) for link in _links(error))
+def unanswered(
+    error: BaseException, name: str, failures: tuple[type[Exception], ...]
+) -> base.TryAgain | base.Refused | base.Maybe:
+    """Say what a request without an answer means for a creation; ``failures`` are those of the client.
 
-
-def malformed(error: BaseException) -> bool:
-    """Whether ``error`` says that the request can't be sent at all, now or later."""
-    return any(isinstance(link, _MALFORMED) for link in _links(error))
+    Anything unforeseen is raised again: a protocol takes that for unknown, too, and shows it.
+    """
+    links = list(_links(error))
+    if any(isinstance(link, _MALFORMED) for link in links):
+        return base.refused(errno.EINVAL, f"it can't be sent: {error}", name, error)
+    if isinstance(error, failures):
+        # Nobody took the connection: no byte of it has left.
+        is_unsent = any(isinstance(link, _NOT_SENT) for link in links)
+        return base.TryAgain(error) if is_unsent else base.Maybe(error)
+    if isinstance(error, (ConfigError, OSError)):
+        # Before anything was sent: no object can be so, or have the name, or the body can't be read.
+        return base.Refused(error)
+    raise error
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:
