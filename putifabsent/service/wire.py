@@ -13,17 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from putifabsent.errors import (
-    ConfigError,
-    Damaging,
-    Fenced,
-    InvalidTransition,
-    NameTaken,
-    OutcomeUnknown,
-    PutIfAbsentError,
-    UnsafeStore,
-    sentence_of,
-)
+from putifabsent import errors
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.tower import Begins
 from putifabsent.service.mounts import Caller, Mounts, Outside
@@ -126,14 +116,14 @@ class Failure(NamedTuple):
 
 
 FAILURES = (
-    Failure(NameTaken, 409, "taken", "org.apache.hadoop.fs.FileAlreadyExistsException"),
-    Failure(OutcomeUnknown, 504, "unknown", "org.putifabsent.hadoop.OutcomeUnknownException"),
-    Failure(Fenced, 403, "fenced", "org.apache.hadoop.security.AccessControlException"),
-    Failure(InvalidTransition, 409, "invalid", "java.io.IOException"),
-    Failure(Damaging, 422, "damaging", "java.io.IOException"),
-    Failure(UnsafeStore, 501, "unsafe", "java.io.IOException"),
-    Failure(ConfigError, 400, "config", "java.io.IOException"),
-    Failure(PutIfAbsentError, 500, "error", "java.io.IOException"),
+    Failure(errors.NameTaken, 409, "taken", "org.apache.hadoop.fs.FileAlreadyExistsException"),
+    Failure(errors.OutcomeUnknown, 504, "unknown", "org.putifabsent.hadoop.OutcomeUnknownException"),
+    Failure(errors.Fenced, 403, "fenced", "org.apache.hadoop.security.AccessControlException"),
+    Failure(errors.InvalidTransition, 409, "invalid", "java.io.IOException"),
+    Failure(errors.Damaging, 422, "damaging", "java.io.IOException"),
+    Failure(errors.UnsafeStore, 501, "unsafe", "java.io.IOException"),
+    Failure(errors.ConfigError, 400, "config", "java.io.IOException"),
+    Failure(errors.PutIfAbsentError, 500, "error", "java.io.IOException"),
     Failure(FileNotFoundError, 404, "absent", "java.io.FileNotFoundException"),
     # Not proven to be another creation's: nobody may take it for a loss.
     Failure(FileExistsError, 400, "exists", "java.io.IOException"),
@@ -152,12 +142,12 @@ def failed(error: Exception) -> tuple[int, dict[str, Any]]:
     """Return the status and the body of the answer to a call that has raised ``error``."""
     failure = next(each for each in FAILURES if isinstance(error, each.error))
     # An error that is no answer of a store's may hold anything: its class is enough.
-    ours = isinstance(error, (OSError, ValueError, PutIfAbsentError))
-    message = sentence_of(error) if ours else type(error).__name__
+    ours = isinstance(error, (OSError, ValueError, errors.PutIfAbsentError))
+    message = errors.sentence_of(error) if ours else type(error).__name__
     body: dict[str, Any] = {"error": failure.kind, "message": message}
-    if isinstance(error, NameTaken):
+    if isinstance(error, errors.NameTaken):
         body["holder"] = held_by(error.holder)
-    if isinstance(error, OutcomeUnknown):
+    if isinstance(error, errors.OutcomeUnknown):
         body["token"] = error.token
     return failure.status, body
 
@@ -263,7 +253,9 @@ def _instants(doing: Doing) -> dict[str, Any]:
     # One clock serves all tables; but who may not write there need not wait for it.
     doing.mounts.find(doing.call.path, doing.caller)
     if doing.clock is None:
-        raise ConfigError('this service has no clock: name one in its settings, {"clock": {"source": ...}}')
+        raise errors.ConfigError(
+            'this service has no clock: name one in its settings, {"clock": {"source": ...}}'
+        )
     return {"instants": doing.clock.instants(doing.call.count)}
 
 
