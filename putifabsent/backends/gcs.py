@@ -23,17 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import requests
 
 from putifabsent.backends import base
+from putifabsent.backends import gcs_client as client
 from putifabsent.backends.concurrency import stop_here
-from putifabsent.backends.gcs_client import (
-    PROPERTIES,
-    Params,
-    Sender,
-    outcome_of,
-    params_of,
-    place,
-    properties_of,
-    unexpected,
-)
 from putifabsent.backends.object_store import (
     SourceGoneError,
     StoredBody,
@@ -69,7 +60,7 @@ class GCSStore(base.Store):
     def __init__(self, fs: GCSFileSystem, options: Mapping[str, Any], deadline: float) -> None:
         del options  # gcsfs keeps all of them as attributes, with the environment's word for what is left out
         self._fs = fs
-        self._sender = Sender(fs, deadline)
+        self._sender = client.Sender(fs, deadline)
 
     def endpoint(self) -> str:
         return self._sender.endpoint
@@ -79,19 +70,19 @@ class GCSStore(base.Store):
         try:
             return self._insert(name, body, creation, _ABSENT)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return outcome_of(error, name)
+            return client.outcome_of(error, name)
 
     def head(self, name: str) -> base.HeadOutcome:
         """Get the object's resource."""
         try:
-            fields = {"fields": ",".join(("name,generation,metadata,size,timeCreated", *PROPERTIES))}
+            fields = {"fields": ",".join(("name,generation,metadata,size,timeCreated", *client.PROPERTIES))}
             found = self._sender.resource(self._sender.url(*self._split(name)), fields, "object")
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return reading(outcome_of(error, name), error)
+            return reading(client.outcome_of(error, name), error)
         metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
         marks = metadata.get(base.TOKEN_KEY), metadata.get(base.WRITER_KEY)
         holder = base.Holder(*marks, created, int(found["size"]), str(found["generation"]))
-        return base.Found(holder, properties=properties_of(found))
+        return base.Found(holder, properties=client.properties_of(found))
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the object's resource."""
@@ -107,7 +98,7 @@ class GCSStore(base.Store):
             url = self._sender.url(*self._split(name), of="download")
             return base.Got(self._sender.media(url, {}))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return reading(outcome_of(error, name), error)
+            return reading(client.outcome_of(error, name), error)
 
     def list(self, folder: str) -> base.ListOutcome:
         """List the bucket's objects that begin with the folder, page by page."""
@@ -127,7 +118,7 @@ class GCSStore(base.Store):
             try:
                 page = self._sender.resource(self._sender.url(bucket), {**wanted, **more}, "objects")
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-                outcome = reading(outcome_of(error, folder), error)
+                outcome = reading(client.outcome_of(error, folder), error)
                 return base.Listed(()) if isinstance(outcome, base.Absent) else outcome
             entries += (
                 base.Entry(f"{bucket}/{o['name']}", _time(o["timeCreated"]), o.get("generation"))
@@ -145,7 +136,7 @@ class GCSStore(base.Store):
             condition = {"ifGenerationMatch": version} if version else {}
             self._sender.delete(self._sender.url(*self._split(name)), condition)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
+            outcome = client.outcome_of(error, name)
             # The condition means that another generation is there by now.
             return base.Deleted() if isinstance(outcome, base.Exists) else deleting(outcome, error)
         return base.Deleted()
@@ -157,7 +148,7 @@ class GCSStore(base.Store):
         try:
             return unconditional(self._insert(name, body, creation, {}), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return unconditional(outcome_of(error, name), name, error)
+            return unconditional(client.outcome_of(error, name), name, error)
 
     def publish(self, source: str, name: str, creation: base.Creation) -> base.PublishOutcome:
         """Rewrite the source to the name, with no resource: its own metadata and type go with it.
@@ -180,9 +171,11 @@ class GCSStore(base.Store):
                 answer = self._rewrite(source, name, {**query, "rewriteToken": token})
             return unconditional(_made(answer, "resource"), name)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
+            outcome = client.outcome_of(error, name)
             if isinstance(outcome, base.Refused) and isinstance(outcome.error, FileNotFoundError):
-                return self._missing(source, outcome)
+                # It is the source that is not there, or the name's bucket.
+                seen = self.head(source)
+                return outcome if isinstance(seen, base.Found) else seen
             # The request has no condition on the name: it is the source that is another one by now.
             pinned = "ifSourceGenerationMatch" in query
             is_replaced = pinned and isinstance(outcome, base.Exists)
@@ -219,7 +212,7 @@ class GCSStore(base.Store):
         except _SessionGoneError:
             outcome = base.Gone()
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, staged.name)
+            outcome = client.outcome_of(error, staged.name)
         # A session that has ended goes on giving its last answer, whatever becomes of the name.
         upload.over = isinstance(outcome, (base.Created, base.Exists))
         return outcome
@@ -262,23 +255,11 @@ class GCSStore(base.Store):
         return unconditional(outcome, name)
 
     def _rewrite(self, source: str, name: str, query: dict[str, str]) -> requests.Response:
-        url = f"{self._sender.url(*self._split(source))}/rewriteTo/{place(*self._split(name))}"
+        url = f"{self._sender.url(*self._split(source))}/rewriteTo/{client.place(*self._split(name))}"
         return self._sender.call("POST", url, query)
 
-    def _missing(self, source: str, refused: base.Refused) -> base.Absent | base.TryAgain | base.Refused:
-        """Say what a "404" to a copy means: it is the source that is not there, or a bucket."""
-        try:
-            bucket, key = self._split(source)
-            wanted = {"prefix": key, "maxResults": "1", "fields": "items(name)"}
-            found = self._sender.resource(self._sender.url(bucket), wanted, "objects").get("items", ())
-        except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = reading(outcome_of(error, source), error)
-            return refused if isinstance(outcome, base.Absent) else outcome
-        # Of all names that begin so, the shortest comes first.
-        return refused if key in {each["name"] for each in found} else base.Absent()
-
-    def _params(self, creation: base.Creation) -> Params:
-        return params_of(creation, self._fs.consistency)
+    def _params(self, creation: base.Creation) -> client.Params:
+        return client.params_of(creation, self._fs.consistency)
 
     def _insert(
         self, name: str, body: base.Body, creation: base.Creation, condition: dict[str, str]
@@ -301,7 +282,7 @@ class GCSStore(base.Store):
         )
         return _made(answer)
 
-    def _open_session(self, name: str, size: int, params: Params, condition: Mapping[str, str]) -> str:
+    def _open_session(self, name: str, size: int, params: client.Params, condition: Mapping[str, str]) -> str:
         bucket, key = self._split(name)
         answer = self._sender.call(
             "POST",
@@ -316,7 +297,7 @@ class GCSStore(base.Store):
         )
         session: str | None = answer.headers.get("Location")
         if session is None:
-            raise unexpected(answer)
+            raise client.unexpected(answer)
         return session
 
     def _split(self, name: str) -> tuple[str, str]:
@@ -335,7 +316,7 @@ def _staging(error: Exception, name: str) -> base.StageOutcome:
         return base.Absent()
     if isinstance(error, _SessionGoneError):
         return base.TryAgain(error)
-    outcome = outcome_of(error, name)
+    outcome = client.outcome_of(error, name)
     if isinstance(outcome, base.Exists):
         # Said before the last chunk: whoever completes will look who holds the name.
         return base.Staged(name, Upload("", 0, over=True))
@@ -413,7 +394,7 @@ class Upload:
     """Nothing more can come of it: it has made its object, heard that the name is there, or was discarded."""
 
 
-def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: int) -> base.Body:
+def _object_body(sender: client.Sender, bucket: str, key: str, generation: str, size: int) -> base.Body:
     """Return the bytes of an object as it was found, all of the same generation."""
     url = sender.url(bucket, key, of="download")
 
@@ -426,10 +407,10 @@ def _object_body(sender: Sender, bucket: str, key: str, generation: str, size: i
                 raise SourceGoneError(errno.ENOENT, "it was removed or replaced", url) from error
             raise
 
-    return StoredBody(url, size, lambda *span: again(outcome_of, lambda: fetch(*span)))
+    return StoredBody(url, size, lambda *span: again(client.outcome_of, lambda: fetch(*span)))
 
 
-def _send_chunks(sender: Sender, session: str, body: base.Body, checksum: _Checksum) -> Upload:
+def _send_chunks(sender: client.Sender, session: str, body: base.Body, checksum: _Checksum) -> Upload:
     """Send all chunks but the last, which is returned with the upload."""
     stop = stop_here()
     start = max(body.size - 1, 0) // _CHUNK * _CHUNK
@@ -443,10 +424,10 @@ def _send_chunks(sender: Sender, session: str, body: base.Body, checksum: _Check
     return Upload(session, body.size, start, last, checksum.header())
 
 
-def _remove(sender: Sender, session: str) -> None:
+def _remove(sender: client.Sender, session: str) -> None:
     """Remove a session, as well as that can be done."""
     with contextlib.suppress(Exception):
-        again(outcome_of, lambda: _gone(sender.raw("DELETE", session)), sends=2)
+        again(client.outcome_of, lambda: _gone(sender.raw("DELETE", session)), sends=2)
 
 
 def _made(answer: requests.Response, *within: str) -> base.Created:
@@ -458,10 +439,10 @@ def _made(answer: requests.Response, *within: str) -> base.Created:
         return base.Created(str(resource["generation"]), base.http_date(answer.headers.get("Date")))
     except (ValueError, KeyError, TypeError):
         # Also what is no success at all.
-        raise unexpected(answer) from None
+        raise client.unexpected(answer) from None
 
 
-def _send_chunk(sender: Sender, session: str, data: bytes, start: int, stop: Stop) -> None:
+def _send_chunk(sender: client.Sender, session: str, data: bytes, start: int, stop: Stop) -> None:
     kept, end = start, start + len(data)
 
     def send() -> None:
@@ -474,10 +455,10 @@ def _send_chunk(sender: Sender, session: str, data: bytes, start: int, stop: Sto
         if kept < end:
             raise _ShortError(f"a session took {kept - start} bytes of {len(data)}")
 
-    again(outcome_of, send)
+    again(client.outcome_of, send)
 
 
-def _publish(sender: Sender, upload: Upload) -> requests.Response:
+def _publish(sender: client.Sender, upload: Upload) -> requests.Response:
     """Send the last chunk until the session has ended, and return what it says then."""
     kept = upload.start
     while True:
@@ -494,13 +475,13 @@ def _publish(sender: Sender, upload: Upload) -> requests.Response:
 def _kept(answer: requests.Response) -> int:
     """Return how many bytes the session says it has."""
     if answer.status_code in _NO_SESSION:
-        raise _SessionGoneError(str(unexpected(answer)))
+        raise _SessionGoneError(str(client.unexpected(answer)))
     if answer.status_code != _RESUME:
-        raise unexpected(answer)
+        raise client.unexpected(answer)
     match = _RANGE.match(answer.headers.get("Range", ""))
     return int(match[1]) + 1 if match else 0
 
 
 def _gone(answer: requests.Response) -> None:
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise unexpected(answer)
+        raise client.unexpected(answer)
