@@ -34,7 +34,6 @@ from putifabsent.backends.probe_ground import (
     together,
     unless_not_the_store_s,
 )
-from putifabsent.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -69,8 +68,8 @@ def probe(
     afterwards. Of the operations, ``"list"`` and ``"publish"`` are tried only on request: arbiters beside the
     store rest on them. ``creates`` are simultaneous requests of any kind; of so many ``rounds``, a name each,
     fewer are raced once a fault was found, and none of an operation is begun after so many ``seconds``.
-    ``progress`` is called with steps done, steps in all, and what is being tried. ``ConfigError``: the store
-    has no such operation; ``OSError``: it can't be probed, it does not answer, or lets nobody write there.
+    ``progress`` is called with steps done, steps in all, and what is being tried. ``OSError``: it can't be
+    probed, it does not answer, or lets nobody write there.
     """
     probers: dict[str, Callable[..., _Prober]] = {
         "put": partial(_Creating, "put", prepare=_put),
@@ -79,9 +78,6 @@ def probe(
         "publish": partial(_Publishing, "publish"),
     }
     chosen = list(NEEDED if operations is None else operations)
-    for word in chosen:
-        if word not in probers:
-            raise ConfigError(f"the {store.kind} store has no {word!r}: choose from {', '.join(probers)}")
     verdicts: dict[str, base.Verdict] = {}
     with Ground(store, folder) as ground, ThreadPoolExecutor(creates, "putifabsent-probe") as pool:
         for number, word in enumerate(chosen):

@@ -17,7 +17,7 @@ from putifabsent.backends.base import (
 )
 from putifabsent.backends.local import LocalStore
 from putifabsent.backends.probe import CREATES, probe
-from putifabsent.errors import ConfigError, UnsafeStore
+from putifabsent.errors import UnsafeStore
 from putifabsent.fsspec_plugin.stores import store_of
 from tests.servers import BucketServer, LocalBucketServer, PublishedLocalBucketServer, Server, chosen, server
 
@@ -250,11 +250,6 @@ def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) 
     with pytest.raises(FileNotFoundError):
         probe(LocalStore(), str(tmp_path / "missing"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_operation_that_the_store_has_not_is_refused_with_those_it_has() -> None:
-    with pytest.raises(ConfigError, match="'copy': choose from put, complete"):
-        probe(Memory(), FOLDER, operations=["copy"])
 
 
 # Bounds, and what is left
