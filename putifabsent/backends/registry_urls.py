@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from putifabsent.errors import ConfigError
 
@@ -48,6 +48,7 @@ COUNTERS = (*SCHEMES, "postgresql", "zookeeper")  # what the URL of one that cou
 _DYNAMODB_OPTIONS = ("region", "endpoint_url", "profile", "timeout")
 
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_ENDPOINT = re.compile(r"https?://([^][/@?#:]+|\[[0-9a-f:.]+\])(:[0-9]+)?(/.*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -145,22 +146,12 @@ def _table(parts: Parts) -> dict[str, Any]:
         raise ConfigError("dynamodb:// wants the name of a table: 3 to 255 of A-Z a-z 0-9 _ - .")
     refuse_unknown(parts, _DYNAMODB_OPTIONS)
     options: dict[str, Any] = dict(parts.options)
-    if "endpoint_url" in options:
-        _refuse_odd_endpoint(options["endpoint_url"])
+    if "endpoint_url" in options and not _ENDPOINT.fullmatch(options["endpoint_url"]):
+        raise ConfigError(
+            "endpoint_url is an http:// or https:// address, and takes no credentials: they come from AWS's "
+            "own chain"
+        )
     return options | timeout_of(parts)
-
-
-def _refuse_odd_endpoint(endpoint: str) -> None:
-    try:
-        address = urlsplit(endpoint)
-        is_odd = address.scheme not in ("http", "https") or not address.hostname
-        has_login = address.username is not None
-    except ValueError:
-        is_odd, has_login = True, False
-    if has_login:
-        raise ConfigError("endpoint_url takes no credentials: they come from AWS's own chain")
-    if is_odd:
-        raise ConfigError(f"endpoint_url must be an http:// or https:// address, not {endpoint!r}")
 
 
 @contextmanager
