@@ -19,29 +19,11 @@ from botocore.exceptions import ClientError
 from fsspec.asyn import sync
 
 from putifabsent.backends import base
+from putifabsent.backends import s3_client as client
 from putifabsent.backends.aws_session import status_of
 from putifabsent.backends.concurrency import PerProcess
 from putifabsent.backends.interrupt import blocking_twin, done_or_undone
 from putifabsent.backends.object_store import bad_key, deleting, unconditional
-from putifabsent.backends.s3_client import (
-    OF_THE_SOURCE,
-    PART,
-    Sender,
-    Upload,
-    again,
-    copy_params,
-    copy_parts,
-    creation_params,
-    date_of,
-    has_no_source,
-    open_upload,
-    outcome_of,
-    pinned,
-    reading_of,
-    send_parts,
-    source_params,
-    staging_of,
-)
 from putifabsent.backends.s3_obstore import EXPRESS, Buckets, carries, found, off_loop
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 
@@ -75,7 +57,6 @@ class S3Store(base.Store, base.Describes, StagesAhead):
     def __init__(self, fs: S3FileSystem, options: Mapping[str, Any], deadline: float) -> None:
         self._fs = fs
         self._options = dict(options)
-        self._added = self._options.get("s3_additional_kwargs") or {}
         config = self._options.get("config_kwargs") or {}
         read = float(config.get("read_timeout", deadline))
         self._timeouts = (float(config.get("connect_timeout", min(fs.connect_timeout, read))), read)
@@ -84,12 +65,12 @@ class S3Store(base.Store, base.Describes, StagesAhead):
         # Here and now, for a wrong option should be met by who gives it.
         self._clients()
 
-    def _connect(self) -> tuple[Sender, Buckets]:
-        sender = Sender(self._options, *self._timeouts)
+    def _connect(self) -> tuple[client.Sender, Buckets]:
+        sender = client.Sender(self._options, *self._timeouts)
         return sender, Buckets(sender, self._options, *self._timeouts)
 
     @property
-    def _sender(self) -> Sender:
+    def _sender(self) -> client.Sender:
         return self._clients()[0]
 
     @property
@@ -146,15 +127,15 @@ class S3Store(base.Store, base.Describes, StagesAhead):
         try:
             return _found(await self._sender.call("head_object", Bucket=bucket, Key=key))
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return reading_of(error, name)
+            return client.reading_of(error, name)
 
     async def time_async(self, name: str) -> datetime | None:
         """``HeadObject``, by the client that shows the ``Date`` of an answer."""
         bucket, key = self._split(name)
         try:
-            return date_of(await self._sender.call("head_object", Bucket=bucket, Key=key))
+            return client.date_of(await self._sender.call("head_object", Bucket=bucket, Key=key))
         except Exception as error:  # noqa: BLE001 - without a time nothing is claimed
-            return date_of(error.response) if isinstance(error, ClientError) else None
+            return client.date_of(error.response) if isinstance(error, ClientError) else None
 
     time = blocking_twin(time_async)
 
@@ -177,7 +158,7 @@ class S3Store(base.Store, base.Describes, StagesAhead):
             answer = await self._sender.call("get_object", Bucket=bucket, Key=key)
             return base.Got(await answer["Body"].read())
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return reading_of(error, name)
+            return client.reading_of(error, name)
 
     def answers_for(self, name: str) -> bool:
         """Whether every option of the mount is understood: none that asks for versions, keys, or who pays."""
@@ -189,7 +170,7 @@ class S3Store(base.Store, base.Describes, StagesAhead):
         try:
             answer = await self._sender.call("head_object", Bucket=bucket, Key=key)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return reading_of(error, name)
+            return client.reading_of(error, name)
         return base.Described(
             {
                 "ETag": answer.get("ETag", ""),
@@ -227,7 +208,7 @@ class S3Store(base.Store, base.Describes, StagesAhead):
                     "list_objects_v2", Bucket=bucket, Prefix=prefix, **where, **more
                 )
             except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-                outcome = reading_of(error, folder)
+                outcome = client.reading_of(error, folder)
                 return base.Listed(()) if isinstance(outcome, base.Absent) else outcome
             if "IsTruncated" not in page:
                 return base.TryAgain(OSError(errno.EPROTO, "the answer is no listing", folder))
@@ -263,7 +244,7 @@ class S3Store(base.Store, base.Describes, StagesAhead):
                 version = seen.version
                 await self._deleted(name, where, version)
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return deleting(outcome_of(error, name), error)
+            return deleting(client.outcome_of(error, name), error)
         return base.Deleted()
 
     delete = blocking_twin(delete_async)
@@ -294,17 +275,17 @@ class S3Store(base.Store, base.Describes, StagesAhead):
         try:
             answer = await self._sender.call(
                 "copy_object",
-                OF_THE_SOURCE,
+                client.OF_THE_SOURCE,
                 Bucket=bucket,
                 Key=key,
                 CopySource={"Bucket": from_bucket, "Key": from_key},
                 MetadataDirective="COPY",
-                **await copy_params(self._sender, self._added, creation),
+                **await client.copy_params(self._sender, creation),
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            if has_no_source(error):
+            if client.has_no_source(error):
                 return base.Absent()
-            return unconditional(outcome_of(error, name), name, error)
+            return unconditional(client.outcome_of(error, name), name, error)
         return unconditional(_created(answer, name), name)
 
     publish = blocking_twin(publish_async)
@@ -330,10 +311,10 @@ class S3Store(base.Store, base.Describes, StagesAhead):
         def stage(body: base.Body) -> Coroutine[Any, Any, base.StageOutcome]:
             return self._send(name, body, creation)
 
-        return Ahead(self._loop, file, name, creation, stage, self._drop, PART)
+        return Ahead(self._loop, file, name, creation, stage, self._drop, client.PART)
 
     async def _send(self, name: str, body: base.Body, creation: base.Creation) -> base.StageOutcome:
-        return await self._stage(name, creation, lambda upload: send_parts(self._sender, upload, body))
+        return await self._stage(name, creation, lambda upload: client.send_parts(self._sender, upload, body))
 
     def stage_copy(
         self, source: str, size: int, version: str | None, name: str, creation: base.Creation
@@ -345,12 +326,12 @@ class S3Store(base.Store, base.Describes, StagesAhead):
     async def stage_copy_async(
         self, source: str, size: int, version: str | None, name: str, creation: base.Creation
     ) -> base.StageOutcome:
-        origin = await pinned(self._sender, *self._split(source), size, version)
+        origin = await client.pinned(self._sender, *self._split(source), size, version)
         if not isinstance(origin, dict):
             return origin
-        origin |= source_params(self._added)
+        origin |= client.source_params(self._sender)
         return await self._stage(
-            name, creation, lambda upload: copy_parts(self._sender, upload, origin, size)
+            name, creation, lambda upload: client.copy_parts(self._sender, upload, origin, size)
         )
 
     async def complete_async(self, staged: base.Staged) -> base.CompleteOutcome:
@@ -368,9 +349,10 @@ class S3Store(base.Store, base.Describes, StagesAhead):
     async def _deleted(self, name: str, where: Mapping[str, str], version: str) -> None:
         # Not by the caller, who does not know any more whose copies are looked for.
         try:
-            await again(lambda: self._sender.call("delete_object", **where, VersionId=version))
+            await client.again(lambda: self._sender.call("delete_object", **where, VersionId=version))
         except ClientError as error:
-            if not (isinstance(outcome_of(error, name), base.Refused) and await self._hidden(where, version)):
+            is_kept = isinstance(client.outcome_of(error, name), base.Refused)
+            if not (is_kept and await self._hidden(where, version)):
                 raise
 
     async def _hidden(self, where: Mapping[str, str], version: str) -> bool:
@@ -380,7 +362,7 @@ class S3Store(base.Store, base.Describes, StagesAhead):
             if newest.get("VersionId") != version:
                 return False
             # A server that knows the condition hides nothing that comes now.
-            await again(lambda: self._sender.call("delete_object", **where, IfMatch=newest["ETag"]))
+            await client.again(lambda: self._sender.call("delete_object", **where, IfMatch=newest["ETag"]))
         except ClientError as error:
             return status_of(error) == HTTPStatus.NOT_FOUND
         return True
@@ -388,9 +370,9 @@ class S3Store(base.Store, base.Describes, StagesAhead):
     async def _seen(self, where: Mapping[str, str]) -> base.Holder | None:
         """Say who holds a key; None: nobody, or one may not know."""
         try:
-            return _found(await again(lambda: self._sender.call("head_object", **where))).holder
+            return _found(await client.again(lambda: self._sender.call("head_object", **where))).holder
         except Exception as error:
-            if isinstance(reading_of(error, where["Key"]), base.TryAgain):
+            if isinstance(client.reading_of(error, where["Key"]), base.TryAgain):
                 raise
             return None
 
@@ -423,44 +405,44 @@ class S3Store(base.Store, base.Describes, StagesAhead):
         if refused := bad_key(name, key):
             return refused
         try:
-            params = await creation_params(self._sender, self._added, "put_object", creation)
+            params = await client.creation_params(self._sender, "put_object", creation)
             answer = await self._sender.call(
                 "put_object", Bucket=bucket, Key=key, Body=data, **condition, **params
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            outcome = outcome_of(error, name)
+            outcome = client.outcome_of(error, name)
             return base.Maybe(error) if isinstance(outcome, base.Gone) else outcome
         return _created(answer, name)
 
     async def _complete(self, staged: base.Staged, condition: Mapping[str, str]) -> base.CompleteOutcome:
-        upload: Upload = staged.upload
+        upload: client.Upload = staged.upload
         parts = {"Parts": upload.parts}
         try:
             answer = await self._sender.call(
                 "complete_multipart_upload", **upload.address, MultipartUpload=parts, **condition
             )
         except Exception as error:  # noqa: BLE001 - what it means is decided in one place
-            return outcome_of(error, staged.name)
+            return client.outcome_of(error, staged.name)
         return _created(answer, staged.name)
 
     async def _stage(
-        self, name: str, creation: base.Creation, fill: Callable[[Upload], Awaitable[None]]
+        self, name: str, creation: base.Creation, fill: Callable[[client.Upload], Awaitable[None]]
     ) -> base.StageOutcome:
         bucket, key = self._split(name)
         if refused := bad_key(name, key):
             return refused
-        upload: Upload | None = None
+        upload: client.Upload | None = None
         try:
-            parameters = await creation_params(self._sender, self._added, "create_multipart_upload", creation)
-            algorithm = {**self._added, **parameters}.get("ChecksumAlgorithm", "")
-            upload = await open_upload(self._sender, bucket, key, parameters, algorithm)
+            parameters = await client.creation_params(self._sender, "create_multipart_upload", creation)
+            algorithm = {**self._sender.added, **parameters}.get("ChecksumAlgorithm", "")
+            upload = await client.open_upload(self._sender, bucket, key, parameters, algorithm)
             await fill(upload)
         except BaseException as error:
             if upload is not None:
                 await upload.abort(self._sender)
             if not isinstance(error, Exception):
                 raise
-            return staging_of(error, name)
+            return client.staging_of(error, name)
         return base.Staged(name, upload)
 
     def _split(self, name: str) -> tuple[str, str]:
@@ -474,7 +456,7 @@ class S3Store(base.Store, base.Describes, StagesAhead):
 def _found(answer: Mapping[str, Any]) -> base.Found:
     # Some servers capitalise what are HTTP headers, after all.
     metadata = {key.lower(): value for key, value in answer.get("Metadata", {}).items()}
-    properties = {key: answer[key] for key in OF_THE_SOURCE & answer.keys() if key != "Metadata"}
+    properties = {key: answer[key] for key in client.OF_THE_SOURCE & answer.keys() if key != "Metadata"}
     size, modified = answer["ContentLength"], answer["LastModified"]
     return found(metadata, properties, answer.get("ETag"), modified, size, answer.get("VersionId"))
 
@@ -486,5 +468,5 @@ async def _stays(_: base.PutOutcome) -> None:
 def _created(answer: Mapping[str, Any], name: str) -> base.Created | base.Maybe:
     # What was applied has an entity tag; an answer without one is some proxy's.
     if answer.get("ETag") or answer.get("CopyObjectResult", {}).get("ETag"):
-        return base.Created(answer.get("VersionId"), date_of(answer))
+        return base.Created(answer.get("VersionId"), client.date_of(answer))
     return base.Maybe(OSError(errno.EIO, "the answer has no entity tag", name))

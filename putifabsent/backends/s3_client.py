@@ -68,6 +68,7 @@ class Sender:
     def __init__(self, options: Mapping[str, Any], connect_timeout: float, timeout: float) -> None:
         self._remade = (dict(options), connect_timeout, timeout)
         self._is_a_callers = options.get("session") is not None
+        self.added: Mapping[str, Any] = options.get("s3_additional_kwargs") or {}  # to puts, by the mount
         config = dict(options.get("config_kwargs") or {})
         config["connect_timeout"], config["read_timeout"] = connect_timeout, timeout
         config["retries"] = dict(ONCE)
@@ -254,11 +255,9 @@ OF_THE_SOURCE = frozenset(
 """What a copy takes over from its source. Said beside that, some are refused, or count on some servers."""
 
 
-async def creation_params(
-    sender: Sender, mount: Mapping[str, Any], method: str, creation: base.Creation
-) -> dict[str, Any]:
-    """Return the parameters of a put or an upload, or raise ConfigError; the sender adds ``mount``'s."""
-    extra = _extra(creation)
+async def creation_params(sender: Sender, method: str, creation: base.Creation) -> dict[str, Any]:
+    """Return the parameters of a put or an upload, or raise ConfigError; the sender adds the mount's."""
+    extra, mount = _extra(creation), sender.added
     given = (mount.get("Metadata", {}), extra.pop("Metadata", {}), extra.pop("metadata", {}))
     if not all(map(are_texts, given)):
         raise ConfigError("Metadata must map strings to strings")
@@ -273,7 +272,7 @@ async def creation_params(
     return {**extra, "Metadata": metadata}
 
 
-async def copy_params(sender: Sender, mount: Mapping[str, Any], creation: base.Creation) -> dict[str, Any]:
+async def copy_params(sender: Sender, creation: base.Creation) -> dict[str, Any]:
     """Return the parameters of a copy whose source was put with the same ones, or raise ConfigError."""
     extra = _extra(creation)
     extra.pop("metadata", None)
@@ -282,12 +281,12 @@ async def copy_params(sender: Sender, mount: Mapping[str, Any], creation: base.C
         raise base.unsupported("s3", unknown)
     # What only a put knows speaks of the bytes that it carries.
     wanted = await sender.accepts("copy_object") - OF_THE_SOURCE
-    return {key: value for key, value in extra.items() if key in wanted} | source_params(mount)
+    return {key: value for key, value in extra.items() if key in wanted} | source_params(sender)
 
 
-def source_params(mount: Mapping[str, Any]) -> dict[str, Any]:
+def source_params(sender: Sender) -> dict[str, Any]:
     """Return what reads a copy's source: the customer's key that it was put with."""
-    return {f"CopySource{key}": mount[key] for key in _CUSTOMER_KEY if key in mount}
+    return {f"CopySource{key}": sender.added[key] for key in _CUSTOMER_KEY if key in sender.added}
 
 
 def _extra(creation: base.Creation) -> dict[str, Any]:
