@@ -235,17 +235,15 @@ def _ask(pool: Any, _: str, *command: str | int, asking: bool = False) -> Any:
 
 PREFIX = "putifabsent:lock:"  # what every key of a lock begins with: a Redis may serve other programs, too
 
-# A script runs alone and whole, and is one request. Each answers {0 for done, 1 for held, 2 for free; who;
-# milliseconds}.
-_HOLDER = "return {1, redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}"
-_ACQUIRE = f"""
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {{0}} end
-{_HOLDER}
+# A script runs alone and whole, and is one request. Each answers {0 for done, 1 for held, 2 for free; who}.
+_ACQUIRE = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {0} end
+return {1, redis.call('GET', KEYS[1])}
 """
-_IF_MINE = f"""
+_IF_MINE = """
 local by = redis.call('GET', KEYS[1])
-if not by then return {{2}} end
-if by ~= ARGV[1] then {_HOLDER} end
+if not by then return {2} end
+if by ~= ARGV[1] then return {1, by} end
 """
 _RELEASE = f"{_IF_MINE}redis.call('DEL', KEYS[1])\nreturn {{0}}\n"
 
@@ -269,7 +267,7 @@ class RedisLock(_InRedis, Lock):
     """Locks in one Redis, or what speaks its protocol."""
 
     def acquire(self, key: str, owner: str, lease: float) -> AcquireOutcome:
-        """``SET NX PX``; where it is held, who holds it and for how long, in the same answer."""
+        """``SET NX PX``; where it is held, who holds it, in the same answer."""
         outcome = self._run(_ACQUIRE, key, owner, _milliseconds(lease))
         return Acquired() if outcome is _DONE else outcome
 
@@ -298,7 +296,7 @@ class RedisLock(_InRedis, Lock):
             return outcome_of(error, self._shown)
         code = answer[0]
         if code == _HELD:
-            return Held(answer[1].decode(errors="replace"), answer[2] / 1000 if answer[2] >= 0 else math.inf)
+            return Held(answer[1].decode(errors="replace"))
         return Free() if code == _FREE else _DONE
 
 

@@ -102,7 +102,6 @@ class Held:
     """Somebody holds the lock, perhaps the owner who asks. This request changed nothing."""
 
     by: str  # who
-    remaining: float  # seconds left of the lease, by the registry's own clock; infinity: it has no lease
 
 
 @dataclass(frozen=True, slots=True)

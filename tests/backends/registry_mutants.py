@@ -52,14 +52,14 @@ LOCKS = (
         "redis",
         ", 'NX', 'PX', ARGV[2])",
         ", 'NX')",
-        "test_a_held_lock_is_not_taken",
+        "test_a_lease_ends_by_itself",
     ),
     Mutant(
         "seconds for milliseconds",
         "redis",
         "int(lease * 1000)",
         "int(lease)",
-        "test_a_held_lock_is_not_taken",
+        "test_a_held_lock_stays_so_until_its_lease_ends",
     ),
 )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LEASE = 60.0
 GONE = ConnectionError("nobody is there")
 LOST: list[Any] = [TryAgain(GONE), Refused(GONE), Maybe(GONE), GONE]
-ANSWERS: list[Any] = [Acquired(), Held("other", 1.0), Free(), Released()]
+ANSWERS: list[Any] = [Acquired(), Held("other"), Free(), Released()]
 
 
 class TestLikeAnyLock(LockTests):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY = "s3://bucket/table/snapshot/snapshot-1"
 # As the documentation has them.
-RIGHTS = ("resetkeys", "~putifabsent:lock:*", "-@all", "+eval", "+set", "+get", "+del", "+pttl")
+RIGHTS = ("resetkeys", "~putifabsent:lock:*", "-@all", "+eval", "+set", "+get", "+del")
 CLUSTER_RIGHTS = ("+cluster|slots", "+command", "+asking")
 
 

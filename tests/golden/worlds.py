@@ -227,13 +227,13 @@ class FakeLock(Lock):
 
     def acquire(self, key: str, owner: str, lease: float) -> Any:
         if key in self.held:
-            return Held(self.held[key], lease)
+            return Held(self.held[key])
         self.held[key] = owner
         return Acquired()
 
     def release(self, key: str, owner: str) -> Any:
         if self.held.get(key, owner) != owner:
-            return Held(self.held[key], 1.0)
+            return Held(self.held[key])
         return Released() if self.held.pop(key, None) else Free()
 
     def identity(self) -> str:

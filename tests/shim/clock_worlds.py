@@ -135,7 +135,7 @@ class OneLock(Lock):
         had, self.owner = self.owner, self.owner or owner
         if lost:
             return Maybe(LOST)
-        return Acquired() if had is None else Held(had, lease)
+        return Acquired() if had is None else Held(had)
 
     def release(self, key: str, owner: str) -> ReleaseOutcome:
         lost, had = self._lost(), self.owner
@@ -143,7 +143,7 @@ class OneLock(Lock):
             self.owner = None
         if lost:
             return Maybe(LOST)
-        return Released() if had == owner else Free() if had is None else Held(had, 1.0)
+        return Released() if had == owner else Free() if had is None else Held(had)
 
     def identity(self) -> str:
         return "a lock"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from putifabsent.backends import base, registries
@@ -121,10 +120,10 @@ class ImaginedLocks(_Beside):
         mine = (request.key, Owner(request.owner))
         if isinstance(request, requests.Acquire):
             if holder is not None:
-                return state, registries.Held(holder.owner, math.inf)
+                return state, registries.Held(holder.owner)
             return (state | {mine} if self.kind == "honest" else state), registries.Acquired()
         if holder is None:
             return state, registries.Free()
         if holder != mine[1]:
-            return state, registries.Held(holder.owner, math.inf)
+            return state, registries.Held(holder.owner)
         return state - {mine}, registries.Released()

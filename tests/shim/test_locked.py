@@ -39,7 +39,7 @@ NO_RIGHTS = PermissionError("no rights")
 ASK = Acquire(LOCK, KEY, ME, LEASE)
 RELEASE = Release(LOCK, KEY, ME)
 GRANTED = (ASK, Acquired())
-BUSY_LOCK = (ASK, Held(OTHER, 1.0))
+BUSY_LOCK = (ASK, Held(OTHER))
 RELEASED = (RELEASE, Released())
 LISTED = List(FOLDER)
 LOOK = Head(NAME.path)
@@ -146,7 +146,7 @@ def test_a_waiting_writer_who_finds_its_own_creation_leaves_the_answer_to_the_ba
 
 
 def test_a_lock_that_is_held_by_oneself_is_ones_own(protocols: Any) -> None:
-    assert play(creating(protocols), (ASK, Held(ME, 1.0)), *BALLOT, RELEASED) == Created()
+    assert play(creating(protocols), (ASK, Held(ME)), *BALLOT, RELEASED) == Created()
 
 
 # --- a lost lock
@@ -161,7 +161,7 @@ def test_a_lock_whose_answer_was_lost_may_be_held_and_is_released(protocols: Any
     assert play(creating(protocols), (ASK, Maybe(LOST)), *BALLOT, RELEASED) == Created()
 
 
-RELEASES = [Held(OTHER, 1.0), Free(), Refused(NO_RIGHTS), TryAgain(BUSY), Maybe(LOST), NO_RIGHTS]
+RELEASES = [Held(OTHER), Free(), Refused(NO_RIGHTS), TryAgain(BUSY), Maybe(LOST), NO_RIGHTS]
 
 
 @pytest.mark.parametrize("outcome", RELEASES, ids=ascii)
