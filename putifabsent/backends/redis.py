@@ -277,7 +277,7 @@ class RedisLock(_InRedis, Lock):
         return Released() if outcome is _DONE else outcome
 
     def check(self) -> None:
-        """Take a lock that nobody else asks for, and end it."""
+        """Take a lock that nobody else asks for, and end it; OSError: it can't be reached, or used."""
         key, owner = f"check:{uuid.uuid4()}", str(uuid.uuid4())
         for outcome in (self.acquire(key, owner, _CHECK_LEASE), self.release(key, owner)):
             if isinstance(outcome, base.Refused):
@@ -338,10 +338,6 @@ class RestingLock(Lock):
 
     def identity(self) -> str:
         return self._lock.identity()
-
-    def check(self) -> None:
-        """Ask whether it is there, and may be used, whether it rests or not."""
-        self._lock.check()
 
     def _run(self, ask: Callable[[], T]) -> T | base.TryAgain | base.Maybe:
         if resting := self._resting():

@@ -266,14 +266,6 @@ class Lock(ABC):
     def identity(self) -> str:
         """Return where it is, for people, without credentials. No network."""
 
-    @abstractmethod
-    def check(self) -> None:
-        """Ask whether it is there, and may be used: take a lock of its own, and end it.
-
-        ``ConfigError``: it can't be what was meant; the message says what to do. ``OSError``: it can't be
-        reached, or there is no right to use it.
-        """
-
     acquire_async = twin(acquire)
     release_async = twin(release)
 

@@ -19,7 +19,8 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from putifabsent.backends.registries import Claims, Counter, Lock
+    from putifabsent.backends.redis import RedisLock
+    from putifabsent.backends.registries import Claims, Counter
 
 Topology: TypeAlias = Literal["server", "socket", "sentinel", "cluster"]
 
@@ -102,7 +103,7 @@ def open_claims(url: str) -> Claims:
     return DynamoDBClaims(parts.hosts, **options)
 
 
-def open_lock(url: str) -> Lock:
+def open_lock(url: str) -> RedisLock:
     """Return the lock at ``url``; no request is sent yet."""
     settings = redis_settings(url)
     with _needing("redis"):

@@ -452,12 +452,6 @@ class LockTests(InBothColours):
         assert forked(partial(_locks_and_releases, ask, key)) == 0
         assert _locks_and_releases(ask, key)
 
-    def test_a_lock_that_can_be_used_passes_its_own_check(self, lock: Lock) -> None:
-        """Twice: it leaves nothing behind that would hinder the next."""
-        lock.check()
-        lock.check()
-        assert lock.identity()
-
 
 class LostLockTests:
     """A lost answer is never called a success or a failure; goes with ``LockTests``."""

@@ -61,9 +61,6 @@ class Scripted(Lock):
     def identity(self) -> str:
         return "scripted://here"
 
-    def check(self) -> None:
-        self._answer()
-
 
 class Clock:
     now = 1000.0
@@ -145,14 +142,6 @@ class TestLost(InBothColours):
             self.ask(resting, colour, "acquire")
         assert self.ask(resting, colour, "acquire") == [Acquired()]
         assert lock.asked == 2
-
-    def test_a_check_asks_whether_it_rests_or_not(self, clock: Clock) -> None:
-        lock, resting = self.resting(clock, Refused(GONE), GONE)
-        resting.acquire("k", "me", LEASE)
-        with pytest.raises(ConnectionError):
-            resting.check()
-        assert lock.asked == 2
-        assert resting.identity() == "scripted://here"
 
 
 def test_redis_that_is_gone_costs_its_time_out_once() -> None:

@@ -148,9 +148,6 @@ class OneLock(Lock):
     def identity(self) -> str:
         return "a lock"
 
-    def check(self) -> None:
-        return
-
 
 @dataclass(frozen=True)
 class Taken:
