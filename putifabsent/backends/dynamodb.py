@@ -206,7 +206,10 @@ class DynamoDBClaims(_InTable, Claims):
     check = blocking_twin(_check_async)
 
     async def _init_async(self) -> bool:
-        """``CreateTable``, and wait until it is active; then ask for all rights, those for upkeep, too."""
+        """``CreateTable``, and wait until it is active; then ask for all rights, those for upkeep, too.
+
+        True: made; False: it was there. Calling it again is harmless.
+        """
         made = await ready(self._table)
         await self._check_async()
         await checked_for_upkeep(self._table)

@@ -206,22 +206,8 @@ class Claims(ABC):
         """Return what tells this registry from any other, for the record on which mounts agree.
 
         Without credentials. A registry that was removed and made anew has another identity, where that
-        is known. It may query the registry, once; then it raises as :meth:`check` does.
-        """
-
-    @abstractmethod
-    def check(self) -> None:
-        """Ask whether this registry is there, can be relied on, and may be read and written.
-
-        ``ConfigError``: it is not there, or not what it must be; the message says what to do. ``OSError``: it
-        can't be reached, or there is no right to use it.
-        """
-
-    @abstractmethod
-    def init(self) -> bool:
-        """Make this registry, wait until it can be used, and :meth:`check` it. Calling it again is harmless.
-
-        True: made; False: it was there.
+        is known. It may query the registry, once. ``ConfigError``: it is not there, or not what it must be;
+        the message says what to do. ``OSError``: it can't be reached, or there is no right to use it.
         """
 
     read_async = twin(read)

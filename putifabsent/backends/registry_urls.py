@@ -19,8 +19,9 @@ from putifabsent.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from putifabsent.backends.dynamodb import DynamoDBClaims
     from putifabsent.backends.redis import RedisLock
-    from putifabsent.backends.registries import Claims, Counter
+    from putifabsent.backends.registries import Counter
 
 Topology: TypeAlias = Literal["server", "socket", "sentinel", "cluster"]
 
@@ -92,7 +93,7 @@ def is_claims(url: str) -> bool:
     return parts_of(url, SCHEMES).scheme == "dynamodb"
 
 
-def open_claims(url: str) -> Claims:
+def open_claims(url: str) -> DynamoDBClaims:
     """Return the claims at ``url``; no request is sent yet."""
     parts = parts_of(url, SCHEMES)
     if parts.scheme != "dynamodb":

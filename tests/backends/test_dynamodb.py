@@ -54,10 +54,10 @@ class TestOnATable(OnDynamoDB, ClaimsTests, LostClaimTests):
         return claims_at(endpoint, table)
 
     @pytest.fixture(scope="class")
-    def claims(self, endpoint: str, table: str) -> Claims:
+    def claims(self, endpoint: str, table: str) -> DynamoDBClaims:
         return claims_at(endpoint, table)
 
-    def test_a_long_listing_has_several_pages(self, claims: Claims, place: str) -> None:
+    def test_a_long_listing_has_several_pages(self, claims: DynamoDBClaims, place: str) -> None:
         long = "k" * 200_000
         for number in range(7):
             claims.write(f"{place}/{number}", replace(first_claim(place), key=long), None)
@@ -80,7 +80,7 @@ def proxy(in_turn: str) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def claims(proxy: FaultProxy) -> Claims:
+def claims(proxy: FaultProxy) -> DynamoDBClaims:
     made = claims_at(proxy.endpoint)
     made.init()
     proxy.requests.clear()
@@ -104,7 +104,7 @@ UNKNOWN = (
 
 @pytest.mark.parametrize("trouble", PASSING, ids=lambda one: one.name)
 def test_throttling_passes_and_has_written_nothing(
-    proxy: FaultProxy, claims: Claims, trouble: Trouble
+    proxy: FaultProxy, claims: DynamoDBClaims, trouble: Trouble
 ) -> None:
     for operation in ("PutItem", "GetItem", "Query", "Scan", "DeleteItem"):
         proxy.script(operation, trouble)
@@ -119,7 +119,9 @@ def test_throttling_passes_and_has_written_nothing(
 
 
 @pytest.mark.parametrize("trouble", STAYING, ids=lambda one: one.name)
-def test_a_missing_right_is_refused_as_such(proxy: FaultProxy, claims: Claims, trouble: Trouble) -> None:
+def test_a_missing_right_is_refused_as_such(
+    proxy: FaultProxy, claims: DynamoDBClaims, trouble: Trouble
+) -> None:
     for operation in ("PutItem", "GetItem", "Query", "DeleteItem"):
         proxy.script(operation, trouble)
     claim = first_claim(NAME)
@@ -133,7 +135,7 @@ def test_a_missing_right_is_refused_as_such(proxy: FaultProxy, claims: Claims, t
 
 @pytest.mark.parametrize("trouble", UNKNOWN, ids=lambda one: one.name)
 def test_each_call_is_one_request_whatever_becomes_of_it(
-    proxy: FaultProxy, claims: Claims, trouble: Trouble
+    proxy: FaultProxy, claims: DynamoDBClaims, trouble: Trouble
 ) -> None:
     """No layer of the client sends again, and none waits for a better answer."""
     claims.read(NAME)
@@ -151,7 +153,7 @@ def test_each_call_is_one_request_whatever_becomes_of_it(
     assert found == (FoundClaim(claim) if trouble.applies else Absent())
 
 
-def test_each_call_that_is_answered_is_one_request(proxy: FaultProxy, claims: Claims) -> None:
+def test_each_call_that_is_answered_is_one_request(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     claim = first_claim(NAME)
     claims.write(NAME, claim, None)
     claims.write(NAME, claim, None)
@@ -165,7 +167,9 @@ def test_each_call_that_is_answered_is_one_request(proxy: FaultProxy, claims: Cl
     assert proxy.sent() == told
 
 
-def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(
+    proxy: FaultProxy, claims: DynamoDBClaims
+) -> None:
     claim = first_claim(NAME)
     claims.write(NAME, claim, None)
     proxy.script("DeleteItem", Trouble.DROPPED_AFTER)
@@ -174,14 +178,14 @@ def test_a_forgotten_claim_whose_answer_is_lost_may_be_gone(proxy: FaultProxy, c
     assert claims.forget(NAME, claim) == NotAsExpected(None)
 
 
-def test_every_read_is_strongly_consistent(proxy: FaultProxy, claims: Claims) -> None:
+def test_every_read_is_strongly_consistent(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     claims.read(NAME)
     claims.list("s3://bucket")
     claims.sweep("s3://bucket")
     assert [body_of(one).get("ConsistentRead") for one in proxy.requests] == [True, True, True]
 
 
-def test_an_answer_that_does_not_come_in_time_is_lost(proxy: FaultProxy, claims: Claims) -> None:
+def test_an_answer_that_does_not_come_in_time_is_lost(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     impatient = claims_at(proxy.endpoint, table_of(claims), timeout=0.2)
     proxy.script("PutItem", Trouble.LATE)
     proxy.script("GetItem", Trouble.LATE)
@@ -204,14 +208,16 @@ def test_a_server_that_nobody_runs_has_written_nothing() -> None:
         claims.init()
 
 
-def test_a_server_that_does_not_say_what_it_holds_is_refused(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_server_that_does_not_say_what_it_holds_is_refused(
+    proxy: FaultProxy, claims: DynamoDBClaims
+) -> None:
     """Never taken for "nothing is there"."""
     claims.write(NAME, first_claim(NAME), None)
     proxy.script("PutItem", Trouble.INVALID)
     assert isinstance(claims.write(NAME, first_claim(NAME), None), Refused)
 
 
-def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     claims.write(NAME, first_claim(NAME), None)
     client = _client(proxy)
     key = {"folder": {"S": "s3://bucket/table/snapshot"}, "name": {"S": "snapshot-1"}}
@@ -232,7 +238,7 @@ def test_a_claim_of_a_later_format_is_not_guessed_at(proxy: FaultProxy, claims: 
         assert "a later putifabsent" in str(outcome.error)
 
 
-def test_an_item_is_what_the_documentation_says(proxy: FaultProxy, claims: Claims) -> None:
+def test_an_item_is_what_the_documentation_says(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     """Other implementations read it."""
     claim = first_claim(NAME)
     claims.write(NAME, claim, None)
@@ -248,7 +254,7 @@ def test_an_item_is_what_the_documentation_says(proxy: FaultProxy, claims: Claim
     }
 
 
-def test_a_hash_never_meets_a_name(claims: Claims) -> None:
+def test_a_hash_never_meets_a_name(claims: DynamoDBClaims) -> None:
     """The key that a long name becomes is no key of a short one."""
     long, folder = "n" * 2000, "s3://bucket/folder"
     hashed = key_of(f"{folder}/{long}")["name"]["S"]
@@ -272,8 +278,15 @@ def test_init_makes_a_table_that_costs_nothing_idle_and_forgets_nothing(proxy: F
     assert claims.init() is False
 
 
+def test_making_it_again_is_harmless(claims: DynamoDBClaims) -> None:
+    claim = first_claim("s3://bucket/folder/name")
+    claims.write("s3://bucket/folder/name", claim, None)
+    assert claims.init() is False
+    assert claims.read("s3://bucket/folder/name") == FoundClaim(claim)
+
+
 def test_init_waits_until_the_table_can_be_used(
-    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, claims: DynamoDBClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.dynamodb_client._BETWEEN_POLLS", 0)
     creating = {"Table": {"TableName": table_of(claims), "TableStatus": "CREATING"}}
@@ -283,7 +296,7 @@ def test_init_waits_until_the_table_can_be_used(
 
 
 def test_a_table_that_never_becomes_active_is_said(
-    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, claims: DynamoDBClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("putifabsent.backends.dynamodb_client._BETWEEN_POLLS", 0)
     monkeypatch.setattr("putifabsent.backends.dynamodb_client._POLLS", 2)
@@ -318,7 +331,7 @@ def test_a_table_made_for_something_else_is_refused(proxy: FaultProxy) -> None:
         claims_at(proxy.endpoint, table).init()
 
 
-def test_a_table_whose_items_expire_is_refused(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_table_whose_items_expire_is_refused(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     """A claim that is forgotten lets a name be created twice."""
     _client(proxy).update_time_to_live(
         TableName=table_of(claims), TimeToLiveSpecification={"Enabled": True, "AttributeName": "incarnation"}
@@ -336,7 +349,7 @@ def test_a_table_whose_items_expire_is_refused(proxy: FaultProxy, claims: Claims
     ],
 )
 def test_a_table_copied_with_eventual_consistency_is_refused(
-    proxy: FaultProxy, claims: Claims, described: dict[str, Any], *, refused: bool
+    proxy: FaultProxy, claims: DynamoDBClaims, described: dict[str, Any], *, refused: bool
 ) -> None:
     table = _described(proxy, claims)
     proxy.script("DescribeTable", answer({"Table": {**table, **described}}))
@@ -349,7 +362,7 @@ def test_a_table_copied_with_eventual_consistency_is_refused(
 
 @pytest.mark.parametrize("operation", ["DescribeTable", "DescribeTimeToLive", "GetItem", "Query", "PutItem"])
 def test_a_right_that_is_lacking_is_found_by_the_check(
-    proxy: FaultProxy, claims: Claims, operation: str
+    proxy: FaultProxy, claims: DynamoDBClaims, operation: str
 ) -> None:
     proxy.script(operation, Trouble.DENIED)
     with pytest.raises(PermissionError, match="AccessDenied"):
@@ -358,7 +371,7 @@ def test_a_right_that_is_lacking_is_found_by_the_check(
 
 @pytest.mark.parametrize("operation", ["DeleteItem", "Scan"])
 def test_a_right_that_writers_do_without_is_looked_for_by_init_alone(
-    proxy: FaultProxy, claims: Claims, operation: str
+    proxy: FaultProxy, claims: DynamoDBClaims, operation: str
 ) -> None:
     proxy.script(operation, Trouble.DENIED)
     claims.check()
@@ -366,14 +379,14 @@ def test_a_right_that_writers_do_without_is_looked_for_by_init_alone(
         claims.init()
 
 
-def test_init_removes_nothing(proxy: FaultProxy, claims: Claims) -> None:
+def test_init_removes_nothing(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     item = {"folder": {"S": "#check"}, "name": {"S": "#check"}}
     _client(proxy).put_item(TableName=table_of(claims), Item=item)
     claims.init()
     assert _client(proxy).get_item(TableName=table_of(claims), Key=item)["Item"] == item
 
 
-def test_a_table_made_anew_is_another_registry(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_table_made_anew_is_another_registry(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     """It has forgotten what was decided: mounts that agreed on the old one must not go on with it."""
     client, table = _client(proxy), table_of(claims)
     before = claims.identity()
@@ -386,7 +399,10 @@ def test_a_table_made_anew_is_another_registry(proxy: FaultProxy, claims: Claims
 
 
 def test_no_credentials_are_shown(
-    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    proxy: FaultProxy,
+    claims: DynamoDBClaims,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret-indeed")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "session-secret")
@@ -412,7 +428,7 @@ def test_an_unknown_profile_is_said_when_it_is_mounted() -> None:
 
 
 def test_absent_credentials_are_said_until_they_are_there(
-    proxy: FaultProxy, claims: Claims, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultProxy, claims: DynamoDBClaims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(variable)
@@ -435,7 +451,7 @@ print(open_claims(sys.argv[1]).read("s3://bucket/name"))
 """
 
 
-def test_a_process_that_used_it_ends_in_silence(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_process_that_used_it_ends_in_silence(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     url = f"dynamodb://{table_of(claims)}?region={REGION}&endpoint_url={proxy.endpoint}"
     done = subprocess.run(
         [sys.executable, "-W", "default", "-c", _USER, url],
@@ -444,7 +460,7 @@ def test_a_process_that_used_it_ends_in_silence(proxy: FaultProxy, claims: Claim
     assert (done.returncode, done.stdout, done.stderr) == (0, "Absent()\n", "")
 
 
-def test_a_loser_learns_the_winner_by_the_same_answer(proxy: FaultProxy, claims: Claims) -> None:
+def test_a_loser_learns_the_winner_by_the_same_answer(proxy: FaultProxy, claims: DynamoDBClaims) -> None:
     winner = first_claim(NAME)
     claims.write(NAME, winner, None)
     proxy.requests.clear()
@@ -452,7 +468,7 @@ def test_a_loser_learns_the_winner_by_the_same_answer(proxy: FaultProxy, claims:
     assert proxy.sent() == ["PutItem"]
 
 
-def table_of(claims: Claims) -> str:
+def table_of(claims: DynamoDBClaims) -> str:
     return repr(claims).partition("dynamodb://")[2].partition("?")[0]
 
 
@@ -460,7 +476,7 @@ def _client(proxy: FaultProxy) -> Any:
     return boto3.client("dynamodb", endpoint_url=proxy.endpoint, region_name=REGION)
 
 
-def _described(proxy: FaultProxy, claims: Claims) -> dict[str, Any]:
+def _described(proxy: FaultProxy, claims: DynamoDBClaims) -> dict[str, Any]:
     told = _client(proxy).describe_table(TableName=table_of(claims))["Table"]
     described: dict[str, Any] = json.loads(json.dumps(told, default=lambda moment: moment.timestamp()))
     return described

@@ -209,12 +209,6 @@ class FakeClaims(Claims):
     def identity(self) -> str:
         return "fake"
 
-    def check(self) -> None:
-        """It is there."""
-
-    def init(self) -> bool:
-        return False
-
 
 class FakeLock(Lock):
     """Locks in this process, whose leases never end."""
@@ -238,9 +232,6 @@ class FakeLock(Lock):
 
     def identity(self) -> str:
         return "fake"
-
-    def check(self) -> None:
-        """It is there."""
 
 
 class OnTheWire:
