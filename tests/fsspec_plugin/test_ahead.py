@@ -46,8 +46,7 @@ def shared_stub() -> Iterator[FaultStub]:
 def large_files_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "IN_MEMORY", files.IN_MEMORY // SMALLER)
     monkeypatch.setattr(s3.S3Store, "largest_put", files.IN_MEMORY)
-    for room in (s3, s3_client):
-        monkeypatch.setattr(room, "PART", PART)
+    monkeypatch.setattr(s3_client, "PART", PART)
 
 
 @pytest.fixture
@@ -172,7 +171,7 @@ ENDING = """
 import sys, fsspec
 from putifabsent.backends import s3, s3_client
 from putifabsent.fsspec_plugin import files
-files.IN_MEMORY, s3.S3Store.largest_put, s3.PART, s3_client.PART, piece = map(int, sys.argv[4:])
+files.IN_MEMORY, s3.S3Store.largest_put, s3_client.PART, piece = map(int, sys.argv[4:])
 fs = fsspec.filesystem("pias3", arbiter="native", endpoint_url=sys.argv[1], key="key", secret="secret")
 file = fs.open(sys.argv[2], "wb")
 for _ in range(int(sys.argv[3])):
@@ -190,7 +189,7 @@ with file:
 @pytest.mark.parametrize(("program", "code"), [(ENDING, 0), (FAILING, 1)], ids=["open", "failing"])
 def test_a_process_that_ends_leaves_no_upload(stub: FaultStub, program: str, code: int) -> None:
     for _ in range(1 if program is ENDING else 2):
-        sizes = map(str, (PIECES, files.IN_MEMORY, files.IN_MEMORY, PART, PART, PIECE))
+        sizes = map(str, (PIECES, files.IN_MEMORY, files.IN_MEMORY, PART, PIECE))
         command = [sys.executable, "-c", program, stub.url("s3"), NAME, *sizes]
         ended = subprocess.run(command, check=False, capture_output=True, timeout=60)
         assert ended.returncode == code, ended.stderr
