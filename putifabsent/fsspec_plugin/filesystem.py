@@ -16,7 +16,6 @@ What becomes of a name is for :mod:`putifabsent.fsspec_plugin.guard` to say; her
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import os
 import shutil
@@ -55,7 +54,6 @@ from putifabsent.fsspec_plugin.paths import own
 from putifabsent.fsspec_plugin.slots import Slot
 from putifabsent.fsspec_plugin.steps import Aside, Call, Steps, in_both_colours
 from putifabsent.fsspec_plugin.stores import verdicts_of
-from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.shim.names import states_at
 
 if TYPE_CHECKING:
@@ -390,11 +388,7 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
                 yield Aside(partial(self._defer, rpath, partial(shutil.copyfileobj, file), kwargs))
             else:
                 yield from self.guard.creating(name, body, kwargs)
-        try:
-            callback.absolute_update(body.size)
-        except Exception:  # noqa: BLE001 - whatever it is, it changes no decision
-            with contextlib.suppress(Exception):  # of somebody's log
-                log.warning("%r was written, and then the callback failed", rpath, exc_info=True)
+        many.tell(partial(callback.absolute_update, body.size), rpath)
         return None
 
     def _defer(self, path: str, write: Callable[[IO[bytes]], object], kwargs: dict[str, Any]) -> None:

@@ -221,11 +221,9 @@ class Guard:
         self.refuse_folder(name)
         yield from self.relying(name)
         if self._goes_through_here(source, name, keep=keep):
-            yield from self._through_here(source, name, extra, token, keep=keep)
+            token = yield from self._through_here(source, name, extra, token, keep=keep)
             if not keep:
-                # A source that stays behind is litter, not harm: the name is decided.
-                with contextlib.suppress(Exception):
-                    yield from self.removals.removing_file(source, {})
+                yield from native.cleaning_up(name, token, self.removals.removing_file(source, {}))
             return
         creation, most = self._creation(name, extra, token), self.mount.store.largest_put
         seen: Found | Absent = yield Decide(read(Head(source)))
@@ -349,9 +347,13 @@ class Guard:
 
     def _through_here(
         self, source: str, name: Name, extra: Mapping[str, Any], token: str | None, *, keep: bool
-    ) -> Steps[None]:
-        """Create a name whose bytes lie elsewhere until an arbiter, or its format's rules, have decided."""
-        with tempfile.TemporaryDirectory() as folder:
+    ) -> Steps[str]:
+        """Create a name whose bytes lie elsewhere until an arbiter, or its format's rules, have decided.
+
+        Returns the creation's token.
+        """
+        # The name is decided when the copy goes: one that stays is litter.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             here = Path(folder, "copy")
             try:
                 yield from self.reads.reading("get_file", source, (str(here),), {})
@@ -365,6 +367,7 @@ class Guard:
                 rules, creation = self.rules_for(name), self._creation(name, extra, token)
                 create = self.by_name if rules is None else rules.creating
                 yield Decide(create(name, body, creation), name, creates=True)
+            return creation.token
 
     def _judging(self, name: Name, written: Callable[[], bytes]) -> Steps[None]:
         """Refuse a commit that would hurt its table, if the mount wants that looked at."""

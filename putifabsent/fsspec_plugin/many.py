@@ -32,6 +32,7 @@ from putifabsent.backends.interrupt import done_or_undone
 from putifabsent.errors import OutcomeUnknown, unknown_of
 from putifabsent.fsspec_plugin.paths import refuse_pattern
 from putifabsent.fsspec_plugin.steps import Either, Steps
+from putifabsent.fsspec_plugin.telemetry import log
 from putifabsent.shim.formats.hudi import step_of
 from putifabsent.shim.names import Name, Role
 
@@ -155,7 +156,7 @@ class _Many:
                 with self._options(*pair) as options:
                     await getattr(self._fs, f"_{self._file}")(*pair, **options)
             finally:
-                self.heard.relative_update()
+                tell(self.heard.relative_update, pair[1])
 
     @contextmanager
     def _options(self, source: Any, target: Any) -> Iterator[dict[str, Any]]:
@@ -187,7 +188,7 @@ def mv(
     on_disk = mount.kind == "local" and mount.arbiter is None and guard.salts is None
     if both_plain and on_disk:
         on_disk = not guard.is_judged(guard.explain(path1))  # its ledger must hear of it
-    if both_plain and (on_disk or not has_magic(path1)):
+    if both_plain and (mount.kind == "local" or not has_magic(path1)):  # where no path is a pattern
         name = _moved_to(fs, path1, path2)
         # A link to a folder is no folder: it would replace a file.
         if name is not None and not (on_disk and mount.fs.isdir(path1) and not mount.fs.islink(path1)):
@@ -267,6 +268,15 @@ def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
 
 
 # --- a call, and the creations under way for it
+
+
+def tell(callback: Callable[[], object], path: Any) -> None:
+    """Tell a callback what has become of a file; one that fails is logged, for it changes no decision."""
+    try:
+        callback()
+    except Exception:  # noqa: BLE001 - whatever it is
+        with suppress(Exception):  # of somebody's log
+            log.warning("what has become of %r is decided, and then the callback failed", path, exc_info=True)
 
 
 def place_of(name: Name) -> tuple[Any, Any] | None:

@@ -11,7 +11,7 @@ import errno
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from putifabsent.backends.base import (
     Absent,
@@ -49,10 +49,13 @@ from putifabsent.shim.state_keys import creation_of
 from putifabsent.shim.whole import check_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from putifabsent.backends.base import CompleteOutcome, Creation, Holder
     from putifabsent.shim.names import Name
     from putifabsent.shim.requests import Protocol, Request
 
+T = TypeVar("T")
 _Source: TypeAlias = Create | Stage | StageCopy
 
 _MARGIN = timedelta(seconds=2)
@@ -111,19 +114,27 @@ def copy(
         check_whole(name, body)
         send = Create(name.path, body, creation)
     yield from _create(name, send, creation)
-    if keep:
-        return
+    if not keep:
+        yield from cleaning_up(name, creation.token, _removed(source))
+
+
+def cleaning_up(name: Name, token: str, removing: Generator[T, Any, object]) -> Generator[T, Any, None]:
+    """Remove what a creation that has won leaves behind: that it stays is litter, for the name is decided.
+
+    An interruption carries the token.
+    """
     try:
-        # A source that stays behind is litter, not harm: the name is decided.
         with contextlib.suppress(Exception):
-            yield Delete(source)
+            yield from removing
     except GeneratorExit:
         raise
     except BaseException as error:
-        unknown = OutcomeUnknown(
-            name.path, creation.token, "it was created, and interrupted while it cleaned up"
-        )
+        unknown = OutcomeUnknown(name.path, token, "it was created, and interrupted while it cleaned up")
         raise error from unknown
+
+
+def _removed(source: str) -> Protocol[None]:
+    yield Delete(source)
 
 
 def resolve(name: Name, token: str) -> Protocol[Holder | None]:
