@@ -355,12 +355,12 @@ class Guard:
         # The name is decided when the copy goes: one that stays is litter.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             here = Path(folder, "copy")
-            try:
-                yield from self.reads.reading("get_file", source, (str(here),), {})
-            except FileNotFoundError as error:
-                raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
+            size = yield from self._fetching(source, here)
             with here.open("rb") as file:
                 body = FileBody(file)
+                if body.size != size:  # a page of some proxy's, which may answer in the store's place
+                    reason = f"{body.size} bytes were read of the {size} that the store says it has"
+                    raise OSError(errno.EIO, reason, source)
                 yield Aside(partial(check_whole, name, body))
                 if self._is_a_commit(name, keep=keep):
                     yield from self._judging(name, body.whole)
@@ -368,6 +368,19 @@ class Guard:
                 create = self.by_name if rules is None else rules.creating
                 yield Decide(create(name, body, creation), name, creates=True)
             return creation.token
+
+    def _fetching(self, source: str, here: Path) -> Steps[int]:
+        """Copy a source to local disk; return how many bytes the store says that it has."""
+        self.mount.forget_listed(source)
+        try:
+            found = yield from self.reads.reading("info", source, (), {})
+            yield from self.reads.reading("get_file", source, (str(here),), {})
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
+        except FileExistsError as error:  # so s3fs calls a 412, which says nothing of the name
+            raise OSError(errno.EIO, "the source can't be read", source) from error
+        size: int = found["size"]
+        return size
 
     def _judging(self, name: Name, written: Callable[[], bytes]) -> Steps[None]:
         """Refuse a commit that would hurt its table, if the mount wants that looked at."""

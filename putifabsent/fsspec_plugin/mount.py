@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import mimetypes
 import os
@@ -243,6 +244,8 @@ class Mount:
         except FileNotFoundError as error:
             # A cause is a client's word: of the bucket, or of a proxy that does not find its store.
             return error.__cause__ is not None and (yield from self._is_listed(path))
+        except FileExistsError as error:  # so s3fs calls a 412, which says nothing of any name
+            raise OSError(errno.EIO, "it can't be looked at", path) from error
         return True
 
     def _is_listed(self, path: str) -> Steps[bool]:
