@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import mimetypes
 import os
@@ -26,7 +25,7 @@ from weakref import WeakKeyDictionary
 from fsspec.asyn import _get_batch_size
 from fsspec.transaction import Transaction
 
-from putifabsent.backends.base import Creation, Store
+from putifabsent.backends.base import Absent, Creation, Found, Listed, Refused, Store
 from putifabsent.backends.concurrency import AT_ONCE, PerProcess, in_thread
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
@@ -45,12 +44,12 @@ from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.requests import List, read
+from putifabsent.shim.requests import Head, List, Pause, read, unanswered
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from putifabsent.backends.base import Listed
+    from putifabsent.backends.base import ListOutcome
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
@@ -235,24 +234,19 @@ class Mount:
         return self.looker(name)._replace(token=token, first_try=int.from_bytes(os.urandom(4), "big"))
 
     def is_there(self, path: str) -> Steps[bool]:
-        """Say whether a file or a folder is there; no error is an absence, as to `exists` and `isdir`."""
-        self.forget_listed(path)  # it may have been made since
+        """Say whether a file or a folder is there; no error is an absence, as to `exists` and `isdir`.
+
+        Of a store that has no folders its own client says it: to the wrapped filesystem a page is an answer
+        that some proxy gives in the store's place.
+        """
+        if not self.has_folders:
+            seen: Found | Absent = yield Decide(read(Head(path)))
+            return isinstance(seen, Found) or bool((yield Decide(_is_listed(path))))
         try:
             yield Call("info", (path,))
-        except NotADirectoryError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
-        except FileNotFoundError as error:
-            # A cause is a client's word: of the bucket, or of a proxy that does not find its store.
-            return error.__cause__ is not None and (yield from self._is_listed(path))
-        except FileExistsError as error:  # so s3fs calls a 412, which says nothing of any name
-            raise OSError(errno.EIO, "it can't be looked at", path) from error
         return True
-
-    def _is_listed(self, path: str) -> Steps[bool]:
-        """Say by listings whether a file or folder is there; they are tried again until the store answers."""
-        inside: Listed = yield Decide(read(List(path)))
-        beside: Listed = yield Decide(read(List(path.rpartition("/")[0])))
-        return bool(inside.entries) or any(each.name == path for each in beside.entries)
 
     def beside(self, folder: str, beginning: str) -> Steps[list[str]]:
         """List what is in a folder, where a store can: only what begins so."""
@@ -443,6 +437,25 @@ class Mount:
     @property
     def remade(self) -> stores.Remade:
         return type(self.fs), made_with(self.fs), self.options.deadline
+
+
+def _is_listed(path: str) -> Protocol[bool]:
+    """Say by listings whether a folder is there; or a file, where who has answered may not be the store."""
+    attempt, in_doubt = 1, False
+    while True:
+        inside: ListOutcome = yield List(path)
+        if isinstance(inside, Refused):
+            raise inside.error
+        if isinstance(inside, Listed):
+            break
+        in_doubt = True
+        if not (yield Pause(attempt)):
+            raise unanswered(inside.cause)
+        attempt += 1
+    if not in_doubt:
+        return bool(inside.entries)
+    beside = yield from read(List(path.rpartition("/")[0]))
+    return bool(inside.entries) or any(each.name == path for each in beside.entries)
 
 
 def _bucket_of(name: Name) -> str:

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from putifabsent import NameTaken
+from tests import fault_proxy
 from tests.stub import Fault, Op
 
 if TYPE_CHECKING:
     from tests.stub import FaultStub
 
 LOG = f"bucket/t/_delta_log/{0:020d}.json"
+HEAD = b'HTTP/1.1 200 OK\r\nETag: "5f1-264"\r\nContent-Type: text/html\r\nContent-Length: 7\r\n\r\n'
+PAGES = {"HEAD": HEAD, "GET": HEAD + b"<html/>"}
 ICEBERG = "bucket/t/metadata/v1.metadata.json"
 
 
@@ -32,9 +36,31 @@ def test_a_page_is_not_taken_for_the_source(stub: FaultStub, on_stub: Any, way: 
     assert fs.cat_file(LOG) == b"{}"
 
 
-def test_a_refused_look_at_what_lies_beside_a_name_is_no_loss(stub: FaultStub, on_stub: Any) -> None:
+@pytest.mark.parametrize("asked", [Op.HEAD, Op.LIST])
+def test_a_refused_look_at_what_lies_beside_a_name_is_no_loss(
+    stub: FaultStub, on_stub: Any, asked: Op
+) -> None:
     fs = on_stub(skip_instance_cache=True)
-    stub.script(Op.LIST, Fault.PRECONDITION_412)
-    with pytest.raises(OSError, match="can't be looked at") as caught:
-        fs.pipe_file(ICEBERG, b"{}")
-    assert not isinstance(caught.value, FileExistsError)
+    stub.script(asked, Fault.PRECONDITION_412)
+    fs.pipe_file(ICEBERG, b"{}")
+    assert fs.cat_file(ICEBERG) == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [(ICEBERG, "HEAD"), ("bucket/t/commits/0", "GET"), ("bucket/t/schema/schema-0", "GET")],
+    ids=["a file that speaks against it", "a folder that speaks for it", "another folder"],
+)
+def test_a_page_says_nothing_of_what_lies_beside_a_name(
+    stub: FaultStub, on_stub: Any, name: str, asked: str
+) -> None:
+    """Who took it for that would put over a name that nobody writes over."""
+    for beside in ("offsets/0", "snapshot/snapshot-1"):
+        stub.put("bucket", f"t/{beside}", b"{}")
+    stub.put("bucket", name.partition("/")[2], b"the winner's")
+    with fault_proxy.FaultProxy(stub.storage_options("s3")["endpoint_url"]) as proxy:
+        fs = on_stub(endpoint_url=proxy.endpoint, skip_instance_cache=True)
+        proxy.script(asked, fault_proxy.Fault(applies=False, says=PAGES[asked]))
+        with pytest.raises(NameTaken):
+            fs.pipe_file(name, b"{}")
+    assert stub.objects["bucket", name.partition("/")[2]].data == b"the winner's"
