@@ -232,6 +232,26 @@ def test_a_write_that_a_file_server_may_still_apply_is_no_certain_failure(
     assert getattr(outcome.cause, "errno", None) == number
 
 
+@pytest.mark.parametrize("write", ["create", "put"])
+def test_a_temporary_file_that_a_file_server_makes_twice_says_nothing_of_the_name(
+    write: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes the file, and hears that again, for no answer came: then the file is there already."""
+    make = os.open
+
+    def made_twice(path: str, flags: int, *more: Any, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            os.close(make(path, flags, *more, **options))
+        return make(path, flags, *more, **options)
+
+    name = str(tmp_path / "name")
+    monkeypatch.setattr("os.open", made_twice)
+    outcome = getattr(LocalStore(), write)(name, InMemory(b"mine"), creation_of(name))
+    assert isinstance(outcome, Refused)
+    assert isinstance(outcome.error, OSError)
+    assert (outcome.error.errno, outcome.error.filename) == (errno.EIO, name)
+
+
 @pytest.mark.parametrize("number", [errno.EEXIST, errno.EIO])
 def test_a_name_that_can_t_be_looked_at_once_it_is_linked_is_no_certain_failure(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
