@@ -549,11 +549,15 @@ def _anothers(name: str) -> base.Found | None:
 
 
 def _files_in(scan: Iterable[os.DirEntry[str]]) -> Iterator[base.Entry]:
-    """Return the files of a scanned folder, but for those that are gone."""
+    """Return the files of a scanned folder, but for those that are gone, and links that lead to nothing."""
     for entry in scan:
-        with contextlib.suppress(FileNotFoundError):
-            if entry.is_file():
-                found = entry.stat()
+        try:
+            found = entry.stat() if entry.is_file() else None
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
+        else:
+            if found is not None:
                 yield base.Entry(entry.path, _time(found), _identity(found))
 
 
@@ -578,7 +582,9 @@ def _about(name: str, error: OSError) -> OSError:
     """Return the same error of ``name``: it came from another file, of which the writer knows nothing."""
     if error.filename == name or error.errno is None:
         return error
-    return base.caused(OSError(error.errno, error.strerror, name), error)
+    # Another file that is there already, for a file server got its request twice, says nothing of this one.
+    number = errno.EIO if error.errno == errno.EEXIST else error.errno
+    return base.caused(OSError(number, error.strerror, name), error)
 
 
 def _unsafe(name: str, what: str, error: OSError) -> UnsafeStore:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from putifabsent.backends.base import Listed, TryAgain
 from putifabsent.backends.local import LocalStore
-
-if TYPE_CHECKING:
-    import pytest
 
 STORE = LocalStore()
 
@@ -69,3 +68,13 @@ def test_a_folder_in_the_folder_is_not_listed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     assert listed(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize("target", ["itself", "nothing"])
+def test_a_link_that_leads_to_nothing_hides_no_other_file(tmp_path: Path, target: str) -> None:
+    (tmp_path / "itself").symlink_to(target)
+    (tmp_path / "file").touch()
+    assert listed(tmp_path) == {"file"}
+    walked = STORE.walk(str(tmp_path))
+    assert isinstance(walked, Listed)
+    assert [Path(each.name).name for each in walked.entries] == ["file"]
