@@ -386,7 +386,9 @@ class GuardedFile(io.BufferedIOBase):
         raise error
 
     def _refuse_half(self, error: BaseException) -> NoReturn:
-        """Say that a write has failed before; an interruption stays one."""
+        """Say that a write has failed before; an interruption stays one, and so does what says the name."""
+        if isinstance(error, OSError) and error.filename == self.path:
+            raise error
         why = f"{self.path}: {type(error).__name__} ended a write: it is half a file, and was discarded"
         raise (KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else OSError)(why) from error
 
@@ -402,9 +404,13 @@ class GuardedFile(io.BufferedIOBase):
             raise self._of_the_parent()
         if self.closed:
             raise ValueError(f"{self.path}: I/O operation on a closed file")
+        if self._broken is not None and self._spool.closed:
+            raise self._broken
 
     def _without_room(self, error: OSError) -> OSError:
-        self.discard()
+        # It stays open, for who has not heard of it hears it when it is closed.
+        self._pending = False
+        self._forget()
         folder = tempfile.gettempdir()
         why = f"what is written can't be kept in {folder} until it is complete: {error.strerror}"
         return OSError(error.errno, f"{why}. Set TMPDIR to a folder with room", self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import subprocess
@@ -52,6 +53,27 @@ def test_a_disk_that_takes_less_than_it_is_given_gets_the_rest(
         assert file.write(body[: 9 * 2**20]) == 9 * 2**20
         assert file.write(body[9 * 2**20 :]) == len(body) - 9 * 2**20
     assert memory.read(memory.log()) == body
+
+
+@pytest.mark.parametrize("mode", ["wb", "w"])
+def test_who_passes_over_that_there_is_no_room_hears_of_it_when_the_file_is_closed(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    def full(**_: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    body = b"x" * (files.IN_MEMORY + 1)
+    file = memory.fs.open(memory.log(), mode)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left") as caught:
+            file.write(body if mode == "wb" else body.decode())
+        assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(OSError, match="No space left"):
+        file.close()
+    assert file.closed
+    file.close()
+    assert not memory.is_there(memory.log())
 
 
 # --- what memory hands out ----------------------------------------------------------------------------------
