@@ -31,8 +31,7 @@ _NO_LOCKS = {errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL, errno.EBAD
 
 _LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # to look at a file, whatever it turns out to be
 _TRIES = 100  # of two steps between which others may remove an empty folder, or replace a file
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-"""What a filesystem without hard links answers."""
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}  # to who links
 
 _LOST = {
     *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN, errno.ENODEV, errno.EPIPE),
@@ -556,9 +555,9 @@ def _files_in(scan: Iterable[os.DirEntry[str]]) -> Iterator[base.Entry]:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ELOOP):
                 raise
-        else:
-            if found is not None:
-                yield base.Entry(entry.path, _time(found), _identity(found))
+            continue
+        if found is not None:
+            yield base.Entry(entry.path, _time(found), _identity(found))
 
 
 def _attribute(file: int, key: str) -> str | None:
@@ -579,10 +578,9 @@ def _time(found: os.stat_result) -> datetime:
 
 
 def _about(name: str, error: OSError) -> OSError:
-    """Return the same error of ``name``: it came from another file, of which the writer knows nothing."""
+    """Return the same error of ``name``, of which another file says nothing: not even that it is there."""
     if error.filename == name or error.errno is None:
         return error
-    # Another file that is there already, for a file server got its request twice, says nothing of this one.
     number = errno.EIO if error.errno == errno.EEXIST else error.errno
     return base.caused(OSError(number, error.strerror, name), error)
 
