@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import Enum
+from glob import has_magic
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
@@ -207,13 +208,25 @@ def read(fs: Any, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Read files, many at a time where the filesystem can; without those that have expired meanwhile."""
     for start in range(0, len(paths), _AT_ONCE):
         some = list(paths[start : start + _AT_ONCE])
-        # Whole ones: `cat` would take a name for a pattern.
-        for path, written in zip(some, fs.cat_ranges(some, None, None, on_error="return"), strict=True):
+        # `cat` would take a name for a pattern, and not all filesystems have ranges without ends.
+        if any(map(has_magic, some)):
+            found = {path: _cat(fs, path) for path in some}
+        else:
+            found = fs.cat(some, on_error="return")
+        for path in some:
+            written = found[path]
             if isinstance(written, FileNotFoundError):
                 continue
             if isinstance(written, Exception):
                 raise written
             yield path, written
+
+
+def _cat(fs: Any, path: str) -> Any:
+    try:
+        return fs.cat_file(path)
+    except FileNotFoundError as error:
+        return error
 
 
 class AvroFiles:

@@ -172,8 +172,8 @@ def test_an_archiver_that_is_faster_than_the_reader_is_read_again(memory: Place)
         cachable = False
         runs = 0
 
-        def cat_file(self, path: str, *where: Any) -> Any:
-            read = super().cat_file(path, *where)
+        def cat_file(self, path: str, **more: Any) -> Any:
+            read = super().cat_file(path, **more)
             if path.endswith("_version_") and self.runs == 0:
                 self.runs = 1
                 files = archived(table, 1, 3, level=1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
+from obstore.fsspec import FsspecStore
 
 from putifabsent.shim.formats.hudi_salt import salt_of
-from putifabsent.timeline import HudiTimeline, check_steps, read
+from putifabsent.timeline import HudiTimeline, check_steps, files, read
 from tests.stub import FaultStub
 from tests.timeline.tables import Delta, Hudi, Paimon, avro
 
@@ -40,6 +41,21 @@ def test_snapshots_and_commits_are_read_through_one_as_well(tmp_path: Path) -> N
     Delta(fs, str(tmp_path / "d")).commit(0, {"commitInfo": {"operation": "WRITE"}})
     found = [read(f"{tmp_path}/{last}", fs=fs).table().column("action").to_pylist() for last in "pd"]
     assert found == [["APPEND"], ["WRITE"]]
+
+
+@pytest.fixture(params=["obstore", "simplecache"])
+def whole(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str]:
+    """A filesystem whose own ranges are no way to read whole files, and a folder there."""
+    if request.param == "obstore":
+        return FsspecStore("memory"), "bucket/folder"
+    cache = str(tmp_path / "cache")
+    return fsspec.filesystem("simplecache", target_protocol="file", cache_storage=cache), str(tmp_path)
+
+
+def test_a_filesystem_that_has_no_ranges_without_ends_reads_it_as_well(whole: tuple[Any, str]) -> None:
+    fs, folder = whole
+    fs.pipe_file(f"{folder}/0", b"0")
+    assert list(files.read(fs, [f"{folder}/0", f"{folder}/expired"])) == [(f"{folder}/0", b"0")]
 
 
 def test_what_others_have_written_is_seen_though_the_filesystem_caches_listings() -> None:
