@@ -12,7 +12,9 @@ from urllib.parse import urlparse
 from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.fsspec import FsspecFileIO, FsspecOutputFile
 
+from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
+from putifabsent.fsspec_plugin.options import Options
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
@@ -48,4 +50,8 @@ class GuardedFileIO(FsspecFileIO):
     def _get_fs(self, scheme: str, hostname: str | None = None) -> AbstractFileSystem:
         given = {key: value for key, value in self.properties.items() if value is not None}
         own = {key.removeprefix(_PREFIX): given[key] for key in given if key.startswith(_PREFIX)}
+        # A filesystem, and how it works, are pyiceberg's to say.
+        if strange := own.keys() - Options.__dataclass_fields__.keys():
+            known = ", ".join(f"{_PREFIX}{option}" for option in Options.__dataclass_fields__)
+            raise ConfigError(f"unknown property {_PREFIX}{min(strange)}: the mount's are {known}")
         return GuardedFileSystem(fs=super()._get_fs(scheme, hostname), **own)

@@ -249,7 +249,9 @@ def test_the_mount_s_options_are_properties(local: Ground) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"putifabsent.gard": "x"}, "unknown option 'gard' .*did you mean 'guard'"),
+        ({"putifabsent.gard": "x"}, "unknown property putifabsent.gard.*putifabsent.guard"),
+        ({"putifabsent.asynchronous": "true"}, "unknown property putifabsent.asynchronous"),
+        ({"putifabsent.fs": "x"}, "unknown property putifabsent.fs"),
         ({"putifabsent.deadline": "soon"}, "deadline must be a positive number of seconds, not 'soon'"),
         ({"putifabsent.formats": "icebreg"}, "did you mean 'iceberg'"),
         ({"putifabsent.arbiter": "nativ"}, "did you mean 'native'"),
