@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -72,6 +71,7 @@ T = TypeVar("T")
 _made_again = made_again  # so it is called in what version 0.1.0 has pickled
 
 _EMPTY = InMemory(b"")
+_PIECE = 2**20
 
 
 class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo):
@@ -385,7 +385,9 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
             body = FileBody(file)
             callback.set_size(body.size)
             if self._intrans:
-                yield Aside(partial(self._defer, rpath, partial(shutil.copyfileobj, file), kwargs))
+                # Not the file, which may be one that is read once: by now the body has all of it.
+                pieces = (body.read(*each) for each in body.ranges(_PIECE))
+                yield Aside(partial(self._defer, rpath, lambda kept: kept.writelines(pieces), kwargs))
             else:
                 yield from self.guard.creating(name, body, kwargs)
         many.tell(partial(callback.absolute_update, body.size), rpath)

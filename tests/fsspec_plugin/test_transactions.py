@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,6 @@ from tests.fsspec_plugin.children import in_a_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.fsspec_plugin.grounds import Ground
 
@@ -252,6 +253,18 @@ def test_one_that_is_interrupted_twice_has_ended(ground: Ground) -> None:
 def in_a_thread(work: Callable[[], Any]) -> Any:
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(work).result(MEANWHILE)
+
+
+def test_a_file_that_gives_its_bytes_once_is_put_whole(memory: Ground, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    giver = Thread(target=(tmp_path / "pipe").write_bytes, args=[BODY])
+    giver.start()
+    with memory.fs.transaction:
+        memory.fs.put_file(str(tmp_path / "pipe"), memory.log())
+        memory.fs.put_file("/proc/version", memory.log(1))
+    giver.join()
+    assert memory.fs.cat_file(memory.log()) == BODY
+    assert memory.fs.cat_file(memory.log(1)) == Path("/proc/version").read_bytes()
 
 
 @pytest.mark.parametrize("way", ["pipe_file", "pipe of several", "write_text", "put_file"])
