@@ -50,7 +50,7 @@ from putifabsent.backends.registries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from putifabsent.backends.registries import AcquireOutcome, AdvanceOutcome, ReleaseOutcome
     from putifabsent.backends.registry_urls import RedisSettings
@@ -336,6 +336,12 @@ class RestingLock(Lock):
         """Ask, unless it rests: then the lease ends by itself."""
         return self._run(lambda: self._lock.release(key, owner))
 
+    async def acquire_async(self, key: str, owner: str, lease: float) -> AcquireOutcome:
+        return await self._in_thread(super().acquire_async(key, owner, lease))
+
+    async def release_async(self, key: str, owner: str) -> ReleaseOutcome:
+        return await self._in_thread(super().release_async(key, owner))
+
     def identity(self) -> str:
         return self._lock.identity()
 
@@ -347,6 +353,12 @@ class RestingLock(Lock):
         except ValueError:
             raise  # the request makes no sense
         except Exception as error:  # noqa: BLE001 - whatever befalls a lock, no creation fails by it
+            return self._recorded(base.Maybe(error))
+
+    async def _in_thread(self, asking: Coroutine[Any, Any, T]) -> T | base.Maybe:
+        try:
+            return await asking
+        except RuntimeError as error:  # no more threads
             return self._recorded(base.Maybe(error))
 
     def _resting(self) -> base.TryAgain | None:

@@ -158,3 +158,15 @@ def test_redis_that_is_gone_costs_its_time_out_once() -> None:
 
 def _asks(lock: Lock, number: int) -> object:
     return lock.acquire("k", str(number), LEASE)
+
+
+async def test_where_no_thread_can_be_started_nobody_knows_who_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(*_: Any) -> Any:
+        raise RuntimeError("no thread can be started")
+
+    monkeypatch.setattr("putifabsent.backends.concurrency.in_thread", no_thread)
+    resting = RestingLock(Scripted(Acquired()))
+    assert isinstance(await resting.acquire_async("key", "owner", LEASE), Maybe)
+    assert isinstance(await resting.release_async("key", "owner"), Maybe)
