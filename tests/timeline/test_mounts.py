@@ -47,7 +47,7 @@ def test_snapshots_and_commits_are_read_through_one_as_well(tmp_path: Path) -> N
 def whole(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str]:
     """A filesystem whose own ranges are no way to read whole files, and a folder there."""
     if request.param == "obstore":
-        return FsspecStore("memory"), "bucket/folder"
+        return FsspecStore("file"), str(tmp_path)
     cache = str(tmp_path / "cache")
     return fsspec.filesystem("simplecache", target_protocol="file", cache_storage=cache), str(tmp_path)
 
