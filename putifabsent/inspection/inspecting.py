@@ -251,13 +251,17 @@ class _Walk:
         self.files = len(paths)
         return Files(paths, {_last(path): path for path in paths})
 
-    def _below(self, folder: str) -> dict[str, dict[str, Any]]:
-        """Return the details of all files below a folder, and of those in folders that links lead to."""
+    def _below(self, folder: str, *on_the_way: Path) -> dict[str, dict[str, Any]]:
+        """Return the details of all files below a folder, and of those in folders that links lead to.
+
+        ``on_the_way`` are the folders of the links that led here: one that leads back to them has no end.
+        """
         found = found_below(self._fs, folder)
         for link in [path for path, info in found.items() if info.get("islink") and self._fs.isdir(path)]:
             del found[link]
-            if not Path(link).parent.resolve().is_relative_to(Path(link).resolve()):  # else it would not end
-                found.update(self._below(link))
+            target, folders = Path(link).resolve(), (*on_the_way, Path(link).parent.resolve())
+            if not any(each.is_relative_to(target) for each in folders):
+                found.update(self._below(link, *folders))
         return found
 
     def _report(self, done: int, wanted: Collection[str], paths: Collection[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -303,6 +304,16 @@ def test_files_may_be_links_to_others(tmp_path: Path) -> None:
     assert (report.findings, len(report.records)) == ([], 2)
     (elsewhere / "a").unlink()
     assert [each.names for each in inspect(str(root)).findings] == [(f"{root}/a",)]
+
+
+def test_links_between_partitions_come_to_an_end(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table, partitions = Delta(fsspec.filesystem("file", auto_mkdir=True), str(root)), "abc"
+    table.change(0, *(f"p={each}/q/file" for each in partitions))
+    for each, other in itertools.permutations(partitions, 2):
+        (root / f"p={each}/q/{other}").symlink_to(root / f"p={other}/q")
+    report = inspect(str(root))
+    assert (report.findings, report.files) == ([], 15)
 
 
 def test_a_delta_file_elsewhere_is_not_looked_for(place: Place) -> None:
