@@ -220,11 +220,13 @@ class Table:
 
     def remove_empty(self) -> None:
         """Remove from disk the folders of tables that are gone: they were kept for what is removed by now."""
-        for state in self.states if self.fs.backend.kind == "local" else ():
-            folder = state.rpartition("/")[0]
-            for each in () if self.is_there(state) else (folder, folder.removesuffix("/.hoodie")):
-                with contextlib.suppress(OSError):
-                    self.fs.fs.rmdir(each)
+        if self.fs.backend.kind != "local":
+            return
+        gone = {state.rpartition("/")[0] for state in self.states if not self.is_there(state)}
+        gone |= {folder.removesuffix("/.hoodie") for folder in gone}
+        for folder in sorted(gone, key=len, reverse=True):  # Hudi's metadata table lies in its table's folder
+            with contextlib.suppress(OSError):
+                self.fs.fs.rmdir(folder)
 
 
 # --- what dead writers have left

@@ -294,6 +294,8 @@ def test_a_table_that_is_gone_is_dropped_with_its_end_marks(table: Ground) -> No
 def test_nothing_on_disk_shows_that_there_was_a_table_that_was_dropped(disk: Ground) -> None:
     fs, instant = mounted(disk), hudi_table(disk)
     fs.pipe_file(f"{instant}.commit.requested", b"")
+    of_metadata = hudi_table(replace(disk, folder=disk.name(".hoodie/metadata")))
+    fs.pipe_file(f"{of_metadata}.deltacommit.requested", b"")
     fs.pipe_file(disk.name("name-1"), b"1")
     fs.rm(disk.folder, recursive=True)
     assert Path(disk.folder).exists(), "the arbiter's end marks are in it"
