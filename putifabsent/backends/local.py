@@ -553,7 +553,7 @@ def _files_in(scan: Iterable[os.DirEntry[str]]) -> Iterator[base.Entry]:
         try:
             found = entry.stat() if entry.is_file() else None
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ELOOP):
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
             continue
         if found is not None:

@@ -70,7 +70,7 @@ def test_a_folder_in_the_folder_is_not_listed(tmp_path: Path) -> None:
     assert listed(tmp_path) == {"file"}
 
 
-@pytest.mark.parametrize("target", ["itself", "nothing"])
+@pytest.mark.parametrize("target", ["itself", "nothing", "file/nothing"])
 def test_a_link_that_leads_to_nothing_hides_no_other_file(tmp_path: Path, target: str) -> None:
     (tmp_path / "itself").symlink_to(target)
     (tmp_path / "file").touch()
