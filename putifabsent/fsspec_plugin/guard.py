@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from putifabsent.backends.base import Absent, Created, Creation, Found, Refused
+from putifabsent.backends.base import Absent, Created, Creation, Found, Got, Refused
 from putifabsent.backends.local import obstacle
 from putifabsent.backends.streaming_upload import Ahead, FileBody, StagesAhead
 from putifabsent.errors import Holder, NameTaken, OutcomeUnknown
@@ -29,9 +29,9 @@ from putifabsent.fsspec_plugin.paths import check_path, spelled_out
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
 from putifabsent.fsspec_plugin.slots import Losers, Slots
-from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps, looked, not_looked_at
 from putifabsent.shim import create as native
-from putifabsent.shim.requests import Head, Located, Protocol, read
+from putifabsent.shim.requests import Get, Head, Located, Protocol, read
 from putifabsent.shim.whole import Seen, check_whole, looked_at
 
 if TYPE_CHECKING:
@@ -230,7 +230,10 @@ class Guard:
         if isinstance(seen, Found) and seen.holder.size > most:
             yield from _judging(source, seen.holder.size, name)
         if isinstance(seen, Found) and self._is_a_commit(name, keep=keep):
-            written = yield Call("cat_file", (source,))
+            got: Got | Absent = yield Decide(read(Get(source)))
+            if isinstance(got, Absent):
+                raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
+            written = got.data
             yield from self._judging(name, lambda: written)
         creating = native.copy(source, name, creation, largest_put=most, seen=seen, keep=keep)
         yield Decide(creating, name, creates=True)
@@ -377,8 +380,8 @@ class Guard:
             yield from self.reads.reading("get_file", source, (str(here),), {})
         except FileNotFoundError as error:
             raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
-        except FileExistsError as error:  # so s3fs calls a 412, which says nothing of the name
-            raise OSError(errno.EIO, "the source can't be read", source) from error
+        except FileExistsError as error:
+            raise not_looked_at(source) from error
         size: int = found["size"]
         return size
 
@@ -416,6 +419,6 @@ def _judging(source: str, size: int, name: Name) -> Steps[None]:
     """Judge, by its ends, what is too large to be read; the store copies it by itself."""
     pieces = {}
     for start, stop in looked_at(name, size):
-        pieces[start] = yield Call("cat_file", (source,), {"start": start, "end": stop})
+        pieces[start] = yield from looked(Call("cat_file", (source,), {"start": start, "end": stop}))
     if pieces:
         yield Aside(partial(check_whole, name, Seen(size, pieces)))

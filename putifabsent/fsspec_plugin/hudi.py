@@ -26,7 +26,7 @@ from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount
 from putifabsent.fsspec_plugin.options import SALTED
 from putifabsent.fsspec_plugin.paths import renamed
 from putifabsent.fsspec_plugin.salts import Salts
-from putifabsent.fsspec_plugin.steps import Call, Decide, Steps
+from putifabsent.fsspec_plugin.steps import Call, Decide, Steps, not_looked_at
 from putifabsent.fsspec_plugin.tower import Tower
 from putifabsent.shim.formats import hudi, hudi_ledger, hudi_salt, hudi_steps
 from putifabsent.shim.formats.hudi_files import rolled_back
@@ -452,6 +452,8 @@ class Hudi:
             found = yield from self._guard.reads.listing(folder, {"detail": False})
         except FileNotFoundError:
             return []
+        except FileExistsError as error:
+            raise not_looked_at(folder) from error
         return [self._mount.paths.full(each) for each in found]
 
     def _refusing(self, name: Name) -> Steps[None]:

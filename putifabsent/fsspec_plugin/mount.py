@@ -39,7 +39,7 @@ from putifabsent.fsspec_plugin.options import (
     this_writer,
 )
 from putifabsent.fsspec_plugin.paths import Paths
-from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together
+from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Either, Step, Steps, Together, looked
 from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
@@ -252,9 +252,9 @@ class Mount:
         """List what is in a folder, where a store can: only what begins so."""
         try:
             if self.has_folders:
-                found = yield Call("ls", (folder,), {"detail": False})
+                found = yield from looked(Call("ls", (folder,), {"detail": False}))
             else:
-                found = yield Call("find", (folder,), {"prefix": beginning})
+                found = yield from looked(Call("find", (folder,), {"prefix": beginning}))
         except FileNotFoundError:
             return []
         return [self.paths.full(each) for each in found]

@@ -46,6 +46,26 @@ def test_a_refused_look_at_what_lies_beside_a_name_is_no_loss(
     assert fs.cat_file(ICEBERG) == b"{}"
 
 
+def test_what_answers_for_a_commit_that_is_to_be_judged_is_no_loss(stub: FaultStub, on_stub: Any) -> None:
+    fs = on_stub(inspect="commits", skip_instance_cache=True)
+    stub.put("bucket", "t/source", b'{"commitInfo":{}}')
+    stub.script(Op.GET, Fault.PRECONDITION_412)
+    fs.mv("bucket/t/source", LOG)
+    assert fs.cat_file(LOG) == b'{"commitInfo":{}}'
+
+
+def test_a_timeline_that_can_not_be_listed_is_no_loss(stub: FaultStub, on_stub: Any) -> None:
+    fs = on_stub(strict=True, skip_instance_cache=True)
+    stub.put("bucket", "t/.hoodie/hoodie.properties", b"hoodie.table.version=6\n")
+    completed = "bucket/t/.hoodie/20260101000000000.commit"
+    fs.pipe_file(f"{completed}.requested", b"")
+    fs.pipe_file("bucket/t/.hoodie/20260101000000000.inflight", b"")
+    stub.script(Op.LIST, Fault.PRECONDITION_412)
+    with pytest.raises(OSError, match="hoodie") as caught:
+        fs.pipe_file(completed, b"{}")
+    assert not isinstance(caught.value, FileExistsError)
+
+
 @pytest.mark.parametrize(
     ("name", "asked"),
     [(ICEBERG, "HEAD"), ("bucket/t/commits/0", "GET"), ("bucket/t/schema/schema-0", "GET")],
