@@ -42,7 +42,7 @@ final class Turn {
   private static final Duration KEPT = Duration.ofMillis(500);
   private static final Duration LONGEST_KEPT = Duration.ofSeconds(20);
   // Others ask each half second, at least.
-  private static final Duration YIELDS = Duration.ofSeconds(1);
+  static final Duration YIELDS = Duration.ofSeconds(1);
   private static final long LOOKS_MILLIS = 5;
   private static final long EXITS_MILLIS = 2_000;
   private static final String OF_THIS_PROCESS = UUID.randomUUID().toString();
@@ -68,7 +68,7 @@ final class Turn {
   /** When others may have seen it first, or have seen it live: for a lease after that nobody breaks it. */
   private volatile Elapsed lived;
   /** More threads of this process have had it, or wait for it: they see first when it is free. */
-  private volatile boolean isShared;
+  volatile boolean isShared;
   private volatile boolean doubtful;
   private volatile boolean over;
 
