@@ -72,6 +72,7 @@ __all__ = ["METASTORE", "GuardedCatalog", "GuardedFileIO"]
 METASTORE = "putifabsent"  # the catalog's name in pypaimon's ``metastore`` option
 _PREFIX = "putifabsent."
 _KEPT = ".keep"  # an object store has no folders: an empty database is there while this is in it
+_OF_TAGS = "/tag"  # in which stock pypaimon takes every file for a tag, and fails on one with no hyphen
 _ABSENCES = (FileNotFoundError, NotADirectoryError)  # nothing is below a file
 
 
@@ -139,6 +140,7 @@ class GuardedFileIO(FileIO):
                 refuse_pattern(source)
                 # What is in it: on disk, the folder of a table that is gone may still be there.
                 self.fs.mv(f"{source}/", target, recursive=True)
+                self._remove_markers(source)
             elif has_magic(source):  # `mv` would take it for a pattern
                 self.fs.cp_file(source, target)
                 self.fs.rm_file(source)
@@ -220,11 +222,18 @@ class GuardedFileIO(FileIO):
             elif recursive or not self._folders:
                 refuse_pattern(target)
                 self.fs.rm(target, recursive=True)
+                self._remove_markers(target)
             else:
                 self._rmdir(target)
         except FileNotFoundError:
             return False
         return True
+
+    def _remove_markers(self, folder: str) -> None:
+        """Remove what stock pypaimon's client leaves for folders: a table that is gone would be listed."""
+        if not self._folders:
+            self.fs.mount.walk(self.fs.guard.removals.removing_markers(folder))
+            self.fs.mount.forget_listed(folder)
 
     def _rmdir(self, folder: str) -> None:
         try:
@@ -243,7 +252,7 @@ class GuardedFileIO(FileIO):
         except FileNotFoundError:
             if self._folders:
                 self.fs.makedirs(folder, exist_ok=True)
-            else:
+            elif not folder.endswith(_OF_TAGS):
                 self.fs.pipe_file(f"{folder}/{_KEPT}", b"")
         return True
 

@@ -202,9 +202,9 @@ class Removals:
         if self._mount.has_folders:
             yield from self._removing_empty(self._mount.paths.full(path))
         else:
-            yield from self._removing_markers(self._mount.paths.full(path))
+            yield from self.removing_markers(self._mount.paths.full(path))
 
-    def _removing_markers(self, folder: str) -> Steps[None]:
+    def removing_markers(self, folder: str) -> Steps[None]:
         """Remove the objects by which other clients (Hadoop's S3A) tell that there is a folder."""
         listed: Listed = yield Decide(read(Walk(folder)))
         for entry in listed.entries:

@@ -14,7 +14,7 @@ from pypaimon.common.options import Options
 import putifabsent.paimon
 from putifabsent.errors import ConfigError
 from putifabsent.paimon import GuardedCatalog, GuardedFileIO
-from tests.doors.paimon_tables import TABLE, commit, ids_of, make, read
+from tests.doors.paimon_tables import TABLE, commit, ids_of, make, read, stock, table_of
 
 # Databases
 
@@ -43,6 +43,32 @@ def test_databases_and_tables_come_and_go(here: dict[str, Any]) -> None:
     catalog.drop_database("empty")
     catalog.drop_database("db", cascade=True)
     assert catalog.list_databases() == []
+
+
+@pytest.mark.parametrize("anywhere", ["s3 by auto", "s3 by ballot"], indirect=True)
+def test_tables_that_stock_pypaimon_has_made_come_and_go(anywhere: dict[str, Any]) -> None:
+    """Its client makes an object for each folder."""
+    unguarded = CatalogFactory.create(stock(anywhere))
+    table = make(stock(anywhere))
+    commit(table, 1)
+    table.create_tag("start")
+    unguarded.create_branch(TABLE, "b", "start")
+    catalog = CatalogFactory.create(anywhere)
+    catalog.rename_table(TABLE, "db.other")
+    assert catalog.list_tables("db") == unguarded.list_tables("db") == ["other"]
+    catalog.drop_branch("db.other", "b")
+    assert catalog.list_branches("db.other") == unguarded.list_branches("db.other") == []
+    catalog.drop_table("db.other")
+    assert catalog.list_tables("db") == []
+    catalog.drop_database("db")
+    assert catalog.list_databases() == []
+
+
+def test_stock_pypaimon_lists_tags(anywhere: dict[str, Any]) -> None:
+    table = make(anywhere)
+    commit(table, 1)
+    table.create_tag("one")
+    assert list(table_of(stock(anywhere)).list_tags()) == ["one"]
 
 
 # Other processes
