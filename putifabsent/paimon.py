@@ -90,7 +90,8 @@ class GuardedFileIO(FileIO):
             raise ConfigError(f"a warehouse is a folder or one of {known}, not {warehouse}")
         self.properties = options
         self.uri_reader_factory = UriReaderFactory(options)
-        self.fs, _ = guarded(warehouse, **_storage_options(BY_SCHEME[scheme], options.to_map()))
+        self._kind = BY_SCHEME[scheme]
+        self.fs, _ = guarded(warehouse, **_storage_options(self._kind, options.to_map()))
         self.filesystem = PyFileSystem(FSSpecHandler(self.fs))
         self._folders = self.fs.mount.has_folders
 
@@ -105,8 +106,15 @@ class GuardedFileIO(FileIO):
         PyArrowFileIO.write_avro(self, path, _InUtc(data), *args, **kwargs)
 
     def to_filesystem_path(self, path: str) -> str:
-        """Return a path without scheme and empty components, as Paimon's own files take it."""
-        return re.sub("/+", "/", self.fs._strip_protocol(path))  # noqa: SLF001 - fsspec's name for it
+        """Return a path without scheme and empty components, as Paimon's own files take it.
+
+        ``ConfigError``: it is in another store than the warehouse.
+        """
+        scheme, separator, _ = path.partition("://")
+        if separator and BY_SCHEME.get(scheme) is not self._kind:
+            raise ConfigError(f"{path} is in another store than the warehouse: this door is to one")
+        here = re.sub("^file://localhost(?=/)", "file://", path)
+        return re.sub("/+", "/", self.fs._strip_protocol(here))  # noqa: SLF001 - fsspec's name for it
 
     def try_to_write_atomic(self, path: str, content: str) -> bool:
         """Create ``path`` with ``content``: in one request, where the default would write, look and rename.

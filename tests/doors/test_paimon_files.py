@@ -232,6 +232,24 @@ def test_an_empty_component_of_a_path_is_none(files: GuardedFileIO, anywhere: di
     assert files.read_file_utf8(f"{root}/f//a") == "abc"
 
 
+def test_an_address_of_this_host_is_a_path(tmp_path: Path) -> None:
+    files = GuardedFileIO(f"file://localhost{tmp_path}/w", Options({}))
+    files.write_file(f"file://localhost{tmp_path}/w/f", "abc")
+    assert (tmp_path / "w" / "f").read_text() == "abc"
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/data/f", "s3a://bucket/data/f", "oss://bucket/data/f"])
+def test_a_path_in_another_store_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """The door to a disk would write it below the folder where the process happens to run."""
+    monkeypatch.chdir(tmp_path)
+    files = GuardedFileIO(str(tmp_path), Options({}))
+    with pytest.raises(ConfigError, match="another store"):
+        files.write_file(path, "abc")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nested_times_are_written_as_pypaimon_writes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
