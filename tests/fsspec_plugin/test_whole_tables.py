@@ -8,11 +8,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pytest
+from fsspec import generic
 from fsspec.callbacks import Callback
 
 from putifabsent import NameExpired, NameTaken
-from putifabsent.fsspec_plugin import GuardedFileSystem
+from putifabsent.fsspec_plugin import GuardedFileSystem, GuardedS3FileSystem
 from tests.fsspec_plugin.grounds import Ground, Served
 from tests.fsspec_plugin.whole_tables import TABLES, commit, files_of
 from tests.servers import BucketServer, server
@@ -187,6 +189,35 @@ def test_what_follows_a_number_that_was_not_created_is_not_created(stub: FaultSt
     with pytest.raises(PermissionError):
         fs.pipe({f"bucket/t/_delta_log/{number:020d}.json": b"x" for number in (2, 1, 0)})
     assert not stub.objects
+
+
+@pytest.mark.parametrize("said", [{}, {"batch_size": 1, "on_error": "raise"}])
+def test_rsync_says_nothing_of_what_is_refused_unless_it_is_told_how_to_copy(
+    s3: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
+) -> None:
+    """It copies many at a time, and drops their errors: say so where that may lose an entry."""
+    names = [f"_delta_log/{number:020d}.json" for number in range(7)]
+    write_here(tmp_path, dict.fromkeys(names, b"{}"))
+    put, ended = GuardedS3FileSystem._put_file, {name: asyncio.Event() for name in names}
+    # The sixth, then the fourth, which looks expired without its neighbours.
+    before = {names[3]: names[5], names[2]: names[3], names[4]: names[3]}
+
+    async def held(fs: Any, lpath: Any, rpath: Any, *args: Any, **options: Any) -> Any:
+        name = rpath[rpath.index("_delta_log") :]
+        if not said and name in before:
+            await ended[before[name]].wait()
+        try:
+            return await put(fs, lpath, rpath, *args, **options)
+        finally:
+            ended[name].set()
+
+    monkeypatch.setattr(GuardedS3FileSystem, "_put_file", held)
+    monkeypatch.setitem(generic._generic_fs, "pias3", s3.mount())
+    monkeypatch.setitem(generic._generic_fs, "file", fsspec.filesystem("file"))
+    target = s3.url(s3.name("to"))
+    generic.rsync(f"file://{tmp_path}", target, fs=generic.GenericFileSystem("generic"), **said)
+    left_out = set(names) - {*bytes_below(s3, s3.name("to"))}
+    assert left_out == (set() if said else {names[3]})
 
 
 @GROUNDS
