@@ -49,6 +49,7 @@ from pypaimon.catalog.catalog_loader import CatalogLoader
 from pypaimon.catalog.filesystem_catalog import FileSystemCatalog
 from pypaimon.common.file_io import FileIO
 from pypaimon.common.options.config import CatalogOptions
+from pypaimon.common.options.options_utils import OptionsUtils
 from pypaimon.common.uri_reader import UriReaderFactory
 from pypaimon.filesystem.caching_file_io import CachingFileIO
 from pypaimon.filesystem.pyarrow_file_io import PyArrowFileIO
@@ -386,7 +387,8 @@ def _s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
     endpoint = setting("fs.s3.endpoint", "endpoint")
     region = setting("fs.s3.region", "region")
-    path_style = setting("s3.path-style-access", "path-style-access", "path.style.access")
+    said = setting("s3.path-style-access", "path-style-access", "path.style.access") or False
+    style = {"s3": {"addressing_style": "path"}} if OptionsUtils.convert_to_boolean(said) else None
     found = {
         "key": setting("fs.s3.accessKeyId", "access-key", "access.key"),
         "secret": setting("fs.s3.accessKeySecret", "secret-key", "secret.key"),
@@ -396,7 +398,7 @@ def _s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
         # pyarrow takes a bare host, and speaks https to it.
         "endpoint_url": endpoint if endpoint is None or "://" in endpoint else f"https://{endpoint}",
         "client_kwargs": {"region_name": region} if region else None,
-        "config_kwargs": {"s3": {"addressing_style": "path"}} if _parsed(path_style) is True else None,
+        "config_kwargs": style,
     }
     return {key: value for key, value in found.items() if value is not None}
 

@@ -125,6 +125,13 @@ def test_s3_is_reached_by_pypaimons_options_or_by_ours(said: dict[str, str]) -> 
     assert found["client_kwargs"] == {"region_name": "eu-north-1"}
 
 
+@pytest.mark.parametrize("said", ["true", "1", "YES", " on ", True])
+def test_a_path_style_is_said_as_pypaimon_takes_it(said: Any) -> None:
+    options = {"s3.endpoint": "http://h:1", "s3.path-style-access": said}
+    found = GuardedFileIO("s3://bucket/w", Options(options)).fs.fs.storage_options
+    assert found["config_kwargs"] == {"s3": {"addressing_style": "path"}}
+
+
 def test_our_options_come_first_and_say_what_text_can_not() -> None:
     options = {
         "s3.access-key": "theirs",
