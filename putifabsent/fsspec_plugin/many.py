@@ -256,15 +256,25 @@ def _move_folder(fs: GuardedFileSystem, path1: str, path2: str) -> None:
     is_gone = fs.mount.has_folders and fs.mount.walk(fs.guard.reads.is_left(there))
     into = path2.endswith("/") or (fs.isdir(path2) and not is_gone)
     alone = len(names) == 1 if has_magic(path1) else into and not path1.endswith("/")
-    moves = list(zip(names, other_paths(names, path2, exists=alone), strict=True))
-    folders = {name[:end] for name in names for end, letter in enumerate(name) if letter == "/"}
+    moved: set[str] = set()
+    # What others create there meanwhile goes along: what is removed at the end is all that is there.
+    while not moved.issuperset(names):
+        targets = other_paths(names, path2, exists=alone)
+        _copy_below(fs, [move for move in zip(names, targets, strict=True) if move[0] not in moved])
+        moved.update(names)
+        if not has_magic(path1):  # of which others that match would change where each goes
+            names = fs.expand_path(path1, recursive=True)
+    fs.rm(path1, recursive=True)
+
+
+def _copy_below(fs: GuardedFileSystem, moves: list[tuple[str, str]]) -> None:
+    folders = {name[:end] for name, _ in moves for end, letter in enumerate(name) if letter == "/"}
     # A disk wants the folders first.
     order = ((False, "raise"), (True, "ignore"))
     for are_folders, on_error in reversed(order) if fs.mount.kind == "local" else order:
         chosen = [move for move in moves if (move[0].rstrip("/") in folders) is are_folders]
         if chosen:
             fs.copy([source for source, _ in chosen], [target for _, target in chosen], on_error=on_error)
-    fs.rm(path1, recursive=True)
 
 
 # --- a call, and the creations under way for it

@@ -184,6 +184,34 @@ def test_a_move_to_a_depth_loses_nothing_that_is_deeper(ground: Ground) -> None:
     assert ground.read(ground.log()) == b"{}"
 
 
+@pytest.mark.parametrize("ground", ["s3-native", "s3-ballot", "local-ballot"], indirect=True)
+@pytest.mark.parametrize("target", ["new", "there/"])
+def test_what_is_committed_while_a_table_is_moved_goes_along(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    fs, source, names = ground.fs, ground.name("t"), [f"_delta_log/{number:020d}.json" for number in range(3)]
+    late, copy = ground.mount(skip_instance_cache=True), GuardedFileSystem.copy
+    for folder in source, ground.name("there"):
+        ground.around.makedirs(f"{folder}/_delta_log", exist_ok=True)
+    fs.pipe({f"{source}/{name}": b"{}" for name in names[:2]})
+    ground.write(ground.name("there/other"), b"other")
+
+    def another_commits(*args: Any, **options: Any) -> Any:
+        done = copy(*args, **options)
+        monkeypatch.undo()
+        ground.around.makedirs(f"{source}/part", exist_ok=True)
+        ground.write(f"{source}/part/data", b"data")
+        late.pipe_file(f"{source}/{names[2]}", b"{}")
+        return done
+
+    monkeypatch.setattr(GuardedFileSystem, "copy", another_commits)
+    fs.mv(source, ground.name(target), recursive=True)
+    moved = ground.name(target) + "t" * target.endswith("/")
+    kept = sorted(name for name in fs.find(moved) if not name.endswith("/other"))
+    assert kept == sorted(f"{moved}/{name}" for name in [*names, "part/data"])
+    assert fs.find(source) == []
+
+
 def test_on_disk_an_asynchronous_move_into_a_folder_creates_there(local: Ground) -> None:
     fs = local.mount(asynchronous=True, skip_instance_cache=True)
     last = local.log().rpartition("/")[2]
