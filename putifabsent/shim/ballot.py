@@ -213,6 +213,10 @@ def clean(name: Name, creation: Creation) -> Protocol[int]:
     """
     voter = Voter(name, creation)
     scene = yield from voter.scene()
+    try:
+        yield from voter.finished(scene)
+    except Ended as ended:  # clean-up that was killed had voted for nobody
+        scene = ended.scene
     yield from voter.bury(scene)
     if scene.is_abandoned:
         scene = yield from _void(voter)

@@ -179,6 +179,12 @@ def test_clean_up_ends_an_incarnation_for_which_nobody_has_voted() -> None:
     assert removed == 2
 
 
+def test_clean_up_that_goes_on_after_one_that_was_killed_leaves_nothing_of_what_that_had_voted_for() -> None:
+    over = (LISTED, shows(*VOTED, end(VOID)))
+    removals = ((Delete(each), Deleted()) for each in VOTED)
+    assert play(clean(NAME, MINE), (LISTED, shows(*VOTED)), ENDED, over, UNSEEN, over, *removals) == 3
+
+
 def test_clean_up_leaves_bytes_under_a_name_that_is_older() -> None:
     seen = (LISTED, shows(prepare("1")))
     older = (LOOK, held_by("0.0~1"))
