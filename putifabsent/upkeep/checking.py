@@ -53,7 +53,10 @@ _TEMPORARY = re.compile(rf".*/{re.escape(STATE_FOLDER)}/.+\.[0-9a-f]{{32}}", re.
 
 
 def refuse_a_part(fs: GuardedFileSystem, root: str) -> None:
-    """Refuse a folder within a table, whose state lies above."""
+    """Refuse a folder within a table, whose state lies above; or within that state."""
+    if _BELOW in f"{root}/":
+        table = root.partition(_BELOW[:-1])[0].removesuffix("/.hoodie")
+        raise ConfigError(f"{root} is what is kept of a table: name the table itself, {table}")
     for state in fs.policy.states(root):
         if fs.exists(state):
             table = state.removesuffix(f"/{STATE_FOLDER}")

@@ -14,9 +14,10 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from putifabsent.errors import ConfigError, NameTaken
-from putifabsent.upkeep import drop, fsck, leave, migrate
+from putifabsent.upkeep import drop, fsck, leave, ledger_of, migrate
 from putifabsent.upkeep.checking import Table
 from tests.backends.dynamodb_servers import registry_at
+from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.golden.worlds import FakeClaims
 from tests.stepped import stepped
 from tests.upkeep.test_fsck import hudi_table
@@ -353,6 +354,20 @@ def test_a_table_that_left_a_registry_is_mounted_with_it_again_when_it_was_dropp
     assert check(to, local.folder) == []
     with pytest.raises(NameTaken):
         to.pipe_file(f"{instant}.commit.requested", b"")
+
+
+@pytest.mark.parametrize("inside", ["", "/ledger"])
+def test_what_is_kept_of_a_table_is_no_table(memory: Ground, inside: str) -> None:
+    """What the ledger alone knows would go with it: the plain names, which must show it, lie elsewhere."""
+    root = table_in(memory)
+    fs = memory.mount()
+    name = Writer(fs, root).commits("100", b"rows")
+    memory.around.rm_file(name)  # as it is before it is published
+    for call in (leave, drop, check, ledger_of):
+        with pytest.raises(ConfigError, match=f"name the table itself, {root}$"):
+            call(fs, f"{root}/.hoodie/.putifabsent{inside}")
+    drop(fs, root)
+    assert memory.read(name) == b"rows"
 
 
 def test_a_file_is_no_table(local: Ground) -> None:
