@@ -144,12 +144,15 @@ def guarded_address(url: str) -> tuple[str, str]:
         if colon and scheme in {*GUARDED, *GUARDED.values()}:
             meant = f"{scheme}://{rest.lstrip('/')}"
             raise ConfigError(f"{url} is no address: say {meant}, or ./{address} for a local file")
-        return "piafile", address
-    if protocol in GUARDED.values():
-        return protocol, path
-    if protocol not in GUARDED:
+        guarded, path = "piafile", address
+    elif protocol not in {*GUARDED, *GUARDED.values()}:
         raise ConfigError(f"{protocol}:// is not known here: use {', '.join(GUARDED)}, or a local path")
-    return GUARDED[protocol], path
+    else:
+        guarded = GUARDED.get(protocol, protocol)
+    if guarded == "piafile" and not path:
+        # A variable that is not set: not even what asks first may take the folder that it is run in.
+        raise ConfigError(f"{url!r} names no path: this folder is .")
+    return guarded, path
 
 
 def parse_options(options: Sequence[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.text import Text
 from putifabsent.backends.base import Absent, Found
 from putifabsent.cli.arguments import AsJson, Endpoint, Options, Url, guarded_address, mount
 from putifabsent.cli.screen import Exit, answering, empty_table
+from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.paths import spelled_out
 from putifabsent.shim.policy import Policy
 from putifabsent.shim.state_keys import creation_of
@@ -144,6 +145,8 @@ def put(
     with `putifabsent resolve`, with the token that it printed.
     """
     with answering(url, as_json=as_json) as screen:
+        if url.endswith("/"):
+            raise ConfigError(f"{url} is a folder: give the whole name, {url}{file.name}")
         fs, path = mount(url, option, endpoint_url)
         with screen.waiting(f"creating {url}"):
             fs.put_file(file, path, mode="create")

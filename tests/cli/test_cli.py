@@ -201,6 +201,14 @@ def test_put_on_a_taken_name_exits_with_1_and_says_who_holds_it(file: str) -> No
     assert datetime.fromisoformat(answer["holder"]["created"]) <= datetime.now(timezone.utc)
 
 
+def test_put_into_a_folder_wants_the_whole_name(file: str, tmp_path: Path) -> None:
+    """On a cloud's store it would create the folder's own name, which hides what is in it from some."""
+    result = _run("put", file, f"{tmp_path}/snapshot/", "--json")
+    assert result.exit_code == 2
+    assert _json(result)["message"].endswith(f"snapshot/{file.rpartition('/')[2]}")
+    assert not (tmp_path / "snapshot").exists()
+
+
 def test_put_to_a_local_path_creates_it(file: str, tmp_path: Path) -> None:
     assert _run("put", file, str(tmp_path / "made")).exit_code == 0
     assert (tmp_path / "made").read_bytes() == b"mine"

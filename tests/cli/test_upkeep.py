@@ -208,6 +208,19 @@ def test_an_address_with_too_few_slashes_is_no_local_file(url: str) -> None:
     assert f"say {url.partition(':')[0]}://bucket/name" in printed(result)["message"]
 
 
+@pytest.mark.parametrize("url", ["", "putifabsent::", "file://", "piafile://"])
+def test_a_variable_that_is_not_set_does_not_mean_the_folder_that_a_verb_is_run_in(
+    url: str, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(table)
+    before = state(table)
+    result = run("leave", url, *BALLOT, "--yes", "--json")
+    assert result.exit_code == 2
+    assert "names no path" in printed(result)["message"]
+    assert state(table) == before
+    assert run("leave", ".", *BALLOT, "--yes").exit_code == 0
+
+
 def test_who_stops_reading_an_answer_ends_it_quietly(tmp_path: Path) -> None:
     names = [str(tmp_path / "_delta_log" / f"{number:020d}.json") for number in range(2000)]
     command = [sys.executable, "-c", "from putifabsent.cli import main; main()", "explain", *names, "--json"]
