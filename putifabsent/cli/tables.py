@@ -315,7 +315,8 @@ def turns(
 ) -> None:
     """Show who writes a Hudi table now: who has its turn, what is being written, who waits to begin.
 
-    Nothing is written. Who waits is in a queue, but where the writers are mounted with tower=False.
+    Nothing is written. Who waits is in a queue, but where the writers are mounted with tower=False. It exits
+    with 6 if the ledger was removed half.
     """
     with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):
@@ -324,9 +325,14 @@ def turns(
             screen.answer({"name": url, "turns": None}, (f"{url}: the table has no ledger",))
             return
         screen.answer({"name": url, "turns": asdict(found)}, _turns_lines(found))
+        if found.half_removed is not None:
+            raise typer.Exit(Exit.DAMAGED)
 
 
 def _turns_lines(found: upkeep.TableTurns) -> Iterator[Table | str]:
+    if found.half_removed is not None:
+        yield f"{found.half_removed}."
+        return
     sign = "no sign of life yet" if found.beat is None else f"last sign of life {_time(found.beat)}"
     held = found.turn and f"session {found.turn.session}, thread {found.turn.thread}; {sign}"
     yield f"turn     {held or 'none is held'}"

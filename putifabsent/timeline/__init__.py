@@ -123,7 +123,8 @@ def tables_below(url: str, *, fs: Any = None, **options: Any) -> Iterator[str]:
 
     Parameters are those of :func:`read`. The folders come in the filesystem's own words, in the order of
     their names. They are looked for in :data:`DEEPEST` folders below each other, not in those that are
-    hidden. ``OSError``: the store refuses.
+    hidden. One that may not be listed comes, too: who looks into it hears of that, and of the others what is
+    in them. ``OSError``: the store refuses.
     """
     fs, root = opened(url, fs, options)
     if _formats_of(fs, root):
@@ -137,6 +138,11 @@ def _below(fs: Any, folder: str, depth: int) -> Iterator[str]:
     try:
         found = fs.ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
+        return
+    except PermissionError:
+        if depth == DEEPEST:
+            raise
+        yield folder
         return
     paths = sorted(each["name"].rstrip("/") for each in found if each["type"] == "directory")
     names = {path.rpartition("/")[2] for path in paths}
@@ -181,6 +187,7 @@ def _formats_of(fs: Any, root: str) -> list[str]:
 def _format_of(fs: Any, root: str) -> str:
     found = _formats_of(fs, root)
     if not found:
+        listed(fs, root)  # who may not do that sees none of them
         looked = ", ".join(f"{folder}/" for folders in _FOLDERS.values() for folder in folders)
         raise ConfigError(
             f"there is no table at {root!r}: none of {looked}, metadata/*.metadata.json is there"

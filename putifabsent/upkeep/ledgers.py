@@ -77,6 +77,7 @@ class TableTurns:
     beat: datetime | None  # when its holder gave its last sign of life, by the store's clock; None: none yet
     open: tuple[Begun, ...]  # instants that are being written
     waiting: tuple[Waiting, ...]  # the queue, the first first. Those who died in it leave it after a minute.
+    half_removed: str | None = None  # why nobody can tell who has the turn, or what is open; None: it is told
 
 
 def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
@@ -88,7 +89,7 @@ def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
     if found.turn is not None:
         seen = fs.perform(read(Head(ledger.beat(TurnName(found.life, found.turn.number)))))
         beat = seen.holder.created if isinstance(seen, Found) else None
-    return TableTurns(found.turn, beat, found.open, tuple(fs.perform(_queue(ledger))))
+    return TableTurns(found.turn, beat, found.open, tuple(fs.perform(_queue(ledger))), found.half_removed)
 
 
 def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:

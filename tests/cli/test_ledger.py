@@ -96,6 +96,8 @@ def test_a_ledger_that_is_half_removed_exits_with_6_and_names_what_ends_it(begun
     assert result.exit_code == 6
     assert "record 1 of the table's ledger is gone" in result.stdout
     assert "putifabsent drop" in result.stdout
+    turns = run("turns", str(begun))
+    assert (turns.exit_code, turns.stdout) == (6, f"{result.stdout.splitlines()[-1]}\n"), "nobody can tell"
     assert run("drop", str(begun), "--yes").exit_code == 0
     assert run("ledger", str(begun)).stdout == f"{begun}: the table has no ledger\n"
 

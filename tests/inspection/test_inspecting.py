@@ -14,6 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from putifabsent.errors import ConfigError
 from putifabsent.inspection import (
     MEANINGS,
+    Failed,
     Kind,
     Report,
     Severity,
@@ -214,6 +215,22 @@ def test_a_folder_that_can_not_be_listed_is_an_error_and_no_damage(
     monkeypatch.setattr(LocalFileSystem, "ls", _refusing(LocalFileSystem.ls, "q=1"))
     with pytest.raises(PermissionError):
         inspect(table.root, fs=fs)
+
+
+def test_a_folder_that_can_not_be_listed_keeps_the_tables_beside_it_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs = fsspec.filesystem("file")
+    (tmp_path / "lost+found").mkdir()
+    Delta(fs, f"{tmp_path}/t").change(0, "p=1/a")
+    monkeypatch.setattr(LocalFileSystem, "ls", _refusing(LocalFileSystem.ls, "lost+found"))
+    unread, table = inspect_all(str(tmp_path), fs=fs)
+    assert isinstance(unread, Failed)
+    assert "it may not be listed" in unread.verdict
+    assert (table.url, table.verdict) == (f"{tmp_path}/t", inspect(f"{tmp_path}/t", fs=fs).verdict)
+    monkeypatch.setattr(LocalFileSystem, "ls", _refusing(LocalFileSystem.ls, tmp_path.name))
+    with pytest.raises(PermissionError):
+        inspect_all(str(tmp_path), fs=fs)
 
 
 def _refusing(ls: Callable[..., Any], last: str) -> Callable[..., Any]:
