@@ -136,9 +136,12 @@ def _forget_claims(table: Table) -> int:
 
 def _settled_ledgers(table: Table) -> list[str]:
     """Publish what the ledgers have decided; return all that can go then, their markers first."""
-    kept = table.folders("ledger", "beats", "slots")
-    bodies = [table.folders("bodies").get(state, []) for state in kept if _settle_ledger(table, state)]
-    paths = (path for inside in (*kept.values(), *bodies) for path in inside)
+    kept, bodies = table.folders("ledger", "beats", "slots"), table.folders("bodies")
+    over = [state for state in kept if _settle_ledger(table, state)]
+    # What this has left if it was killed. If the table is there, that goes when its next life is past it.
+    over += [state for state in bodies if state not in kept and not table.is_there(state)]
+    needless = (bodies.get(state, []) for state in over)
+    paths = (path for inside in (*kept.values(), *needless) for path in inside)
     return sorted(paths, key=is_marker, reverse=True)
 
 

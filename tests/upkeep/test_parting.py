@@ -304,6 +304,30 @@ def test_nothing_on_disk_shows_that_there_was_a_table_that_was_dropped(disk: Gro
     assert not Path(disk.folder).exists()
 
 
+def test_what_a_killed_drop_has_left_of_a_ledger_is_dropped(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, fs = table_in(memory), memory.mount()
+    Writer(fs, root).commits("100")
+    for name in memory.around.find(root):
+        if "/.putifabsent/" not in name:
+            memory.around.rm_file(name)
+    delete = type(fs.backend).delete
+
+    def until_the_bodies(self: Any, name: str, *version: Any) -> Any:
+        if "/bodies/" in name:
+            raise Stopped
+        return delete(self, name, *version)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fs.backend), "delete", until_the_bodies)
+        with pytest.raises(Stopped):
+            drop(fs, root)
+    assert len(kept(memory)) == 1
+    assert drop(fs, root) == 1
+    assert kept(memory) == []
+
+
 def test_a_table_in_which_a_name_lives_is_not_dropped(table: Ground) -> None:
     fs = begun(table)
     before = kept(table)
