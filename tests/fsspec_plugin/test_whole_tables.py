@@ -217,7 +217,8 @@ def test_rsync_says_nothing_of_what_is_refused_unless_it_is_told_how_to_copy(
     target = s3.url(s3.name("to"))
     generic.rsync(f"file://{tmp_path}", target, fs=generic.GenericFileSystem("generic"), **said)
     left_out = set(names) - {*bytes_below(s3, s3.name("to"))}
-    assert left_out == (set() if said else {names[3]})
+    # Others may be, too: in which order they come is up to the loop.
+    assert not left_out if said else names[3] in left_out
 
 
 @GROUNDS
