@@ -75,23 +75,25 @@ _SERVER_CODES = {
 class Sender:
     """One client of DynamoDB, on fsspec's loop alone."""
 
-    def __init__(self, **where: Unpack[Where]) -> None:
-        timeout = where.get("timeout", 10.0)
+    def __init__(
+        self,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        profile: str | None = None,
+        timeout: float = 10.0,
+    ) -> None:
         try:
-            self._session = AioSession(profile=where.get("profile"))
+            self._session = AioSession(profile=profile)
             self._session.get_scoped_config()
-            known = (
-                where.get("region")
-                or self._session.get_config_variable("region")
-                or os.environ.get("AWS_REGION")
-            )
+            known = region or self._session.get_config_variable("region") or os.environ.get("AWS_REGION")
         except BotoCoreError as error:
             raise ConfigError(str(error)) from error
         if not known:
             raise ConfigError(
                 "no AWS region is known: say dynamodb://TABLE?region=..., or set AWS_DEFAULT_REGION"
             )
-        self._where = {"region_name": known, "endpoint_url": where.get("endpoint_url")}
+        self._where = {"region_name": known, "endpoint_url": endpoint_url}
         self._config = AioConfig(
             connect_timeout=min(timeout, _CONNECT),
             read_timeout=timeout,

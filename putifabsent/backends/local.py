@@ -31,7 +31,8 @@ _NO_LOCKS = {errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL, errno.EBAD
 
 _LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # to look at a file, whatever it turns out to be
 _TRIES = 100  # of two steps between which others may remove an empty folder, or replace a file
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}  # to who links
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+"""What a filesystem without hard links answers."""
 
 _LOST = {
     *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN, errno.ENODEV, errno.EPIPE),

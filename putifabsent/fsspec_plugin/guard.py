@@ -232,7 +232,7 @@ class Guard:
         if isinstance(seen, Found) and self._is_a_commit(name, keep=keep):
             got: Got | Absent = yield Decide(read(Get(source)))
             if isinstance(got, Absent):
-                raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
+                raise native.no_source(source)
             written = got.data
             yield from self._judging(name, lambda: written)
         creating = native.copy(source, name, creation, largest_put=most, seen=seen, keep=keep)
@@ -379,7 +379,7 @@ class Guard:
             found = yield from self.reads.reading("info", source, (), {})
             yield from self.reads.reading("get_file", source, (str(here),), {})
         except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "the source is not there", source) from error
+            raise native.no_source(source) from error
         except FileExistsError as error:
             raise not_looked_at(source) from error
         size: int = found["size"]

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from fsspec.asyn import _get_batch_size
 from fsspec.transaction import Transaction
 
-from putifabsent.backends.base import Absent, Creation, Found, Listed, Refused, Store
+from putifabsent.backends.base import Absent, Creation, Found, Store
 from putifabsent.backends.concurrency import AT_ONCE, PerProcess, in_thread
 from putifabsent.backends.probe import BESIDE, NEEDED
 from putifabsent.fsspec_plugin import stores
@@ -44,12 +44,11 @@ from putifabsent.fsspec_plugin.telemetry import METRICS, log, observe
 from putifabsent.shim.arbiter_choice import BY_THE_STORE, NATIVE, Terms, agree, look_for_others
 from putifabsent.shim.drive import run, run_async, walk, walk_async
 from putifabsent.shim.policy import Policy
-from putifabsent.shim.requests import Head, List, Pause, read, unanswered
+from putifabsent.shim.requests import Head, List, read, tried
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
-    from putifabsent.backends.base import ListOutcome
     from putifabsent.backends.registries import Claims, Lock
     from putifabsent.shim.arbiter import Arbiter
     from putifabsent.shim.names import Name
@@ -441,18 +440,8 @@ class Mount:
 
 def _is_listed(path: str) -> Protocol[bool]:
     """Say by listings whether a folder is there; or a file, where who has answered may not be the store."""
-    attempt, in_doubt = 1, False
-    while True:
-        inside: ListOutcome = yield List(path)
-        if isinstance(inside, Refused):
-            raise inside.error
-        if isinstance(inside, Listed):
-            break
-        in_doubt = True
-        if not (yield Pause(attempt)):
-            raise unanswered(inside.cause)
-        attempt += 1
-    if not in_doubt:
+    inside, tries = yield from tried(List(path))
+    if tries == 1:
         return bool(inside.entries)
     beside = yield from read(List(path.rpartition("/")[0]))
     return bool(inside.entries) or any(each.name == path for each in beside.entries)

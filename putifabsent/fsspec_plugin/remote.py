@@ -218,8 +218,7 @@ class Remote:
         What it does not show is published by whoever takes the next turn, and looks for conflicts then.
         """
         book = self._guard.ledgers.known(self._guard.explain(path).state)
-        made = None if book is None else book.state.unpublished
-        return book is None or made is None or made.token == book.published
+        return book is None or book.unshown(book.state) is None
 
     def removed(self, path: str, *, recursive: bool) -> bool:
         """Remove what an arbiter or a ledger must hear of; False, and nothing is done: nobody need.

@@ -98,7 +98,7 @@ def copy(
     if seen is None:
         seen = yield from read(Head(source))
     if not isinstance(seen, Found):
-        raise FileNotFoundError(errno.ENOENT, "the source is not there", source)
+        raise no_source(source)
     size, version = seen.holder.size, seen.holder.version
     creation = creation._replace(extra={**seen.properties, **creation.extra})
     if size > largest_put:
@@ -116,6 +116,11 @@ def copy(
     yield from _create(name, send, creation)
     if not keep:
         yield from cleaning_up(name, creation.token, _removed(source))
+
+
+def no_source(source: str) -> FileNotFoundError:
+    """Return what to raise where what is to be copied is not there."""
+    return FileNotFoundError(errno.ENOENT, "the source is not there", source)
 
 
 def cleaning_up(name: Name, token: str, removing: Generator[T, Any, object]) -> Generator[T, Any, None]:

@@ -301,7 +301,17 @@ def read(
     failure: Callable[[Exception], Exception] = unanswered,
     late: Callable[[Exception], Exception] | None = None,
 ) -> Protocol[Any]:
-    """Return the outcome of a ``request`` that does no harm twice, neither a refusal nor a lost answer.
+    """Return the outcome of a ``request`` that does no harm twice, as :func:`tried` does."""
+    answer, _ = yield from tried(request, failure, late)
+    return answer
+
+
+def tried(
+    request: Harmless,
+    failure: Callable[[Exception], Exception] = unanswered,
+    late: Callable[[Exception], Exception] | None = None,
+) -> Protocol[tuple[Any, int]]:
+    """Return the outcome of a harmless request, neither a refusal nor a lost answer, and of which try it is.
 
     ``failure`` makes the exception to raise, from the store's own, when it refuses or the deadline comes; by
     default that is the store's own, as an OSError. ``late`` makes another one for the deadline.
@@ -309,7 +319,7 @@ def read(
     for attempt in count(1):
         answer = yield request
         if not isinstance(answer, (Refused, TryAgain, Maybe)):
-            return answer
+            return answer, attempt
         cause = answer.error if isinstance(answer, Refused) else answer.cause
         if isinstance(answer, Refused) or not (yield Pause(attempt)):
             make = failure if late is None or isinstance(answer, Refused) else late

@@ -215,10 +215,7 @@ class Table:
             self.fs.perform(removed(path))
         if self.fs.backend.kind == "local":
             above = {path[: match.start()] for path in paths for match in re.finditer("/", path)}
-            for folder in sorted((each for each in above if _BELOW in f"{each}/"), key=len, reverse=True):
-                # Another file may be in it.
-                with contextlib.suppress(OSError):
-                    self.fs.fs.rmdir(folder)
+            self._remove_each_empty({each for each in above if _BELOW in f"{each}/"})
         return len(paths)
 
     def remove_empty(self) -> None:
@@ -226,8 +223,11 @@ class Table:
         if self.fs.backend.kind != "local":
             return
         gone = {state.rpartition("/")[0] for state in self.states if not self.is_there(state)}
-        gone |= {folder.removesuffix("/.hoodie") for folder in gone}
-        for folder in sorted(gone, key=len, reverse=True):  # Hudi's metadata table lies in its table's folder
+        self._remove_each_empty(gone | {folder.removesuffix("/.hoodie") for folder in gone})
+
+    def _remove_each_empty(self, folders: set[str]) -> None:
+        for folder in sorted(folders, key=len, reverse=True):  # inner ones first
+            # Another file may be in it.
             with contextlib.suppress(OSError):
                 self.fs.fs.rmdir(folder)
 

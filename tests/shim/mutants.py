@@ -76,14 +76,16 @@ MUTANTS = (
         "a 403 on HEAD is taken for absent",
         "requests",
         "        cause = answer.error",
-        "        if isinstance(answer, Refused):\n            return Absent()\n        cause = answer.error",
+        "        if isinstance(answer, Refused):\n            return Absent(), attempt\n"
+        "        cause = answer.error",
         "AliasedNames",
     ),
     Mutant(
         "a look without an answer is taken for absent",
         "requests",
         "        cause = answer.error",
-        "        if isinstance(answer, TryAgain):\n            return Absent()\n        cause = answer.error",
+        "        if isinstance(answer, TryAgain):\n            return Absent(), attempt\n"
+        "        cause = answer.error",
         "AliasedNames",
     ),
     # What a lost answer means

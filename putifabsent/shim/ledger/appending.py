@@ -15,7 +15,6 @@ won, counts only after another listing: it may have landed when the life was ove
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -71,10 +70,12 @@ def append(
         if number is not None and looked:
             return number
         is_behind = ledger.listed > state.number or not (state.life or looked)
-        record = None
-        # What may be old refuses nothing yet.
-        with contextlib.suppress(*(() if looked else (PutIfAbsentError,))):
+        try:
             record = None if is_behind or number is not None else _wanted(ledger, draft, creation)
+        except PutIfAbsentError:
+            if looked:
+                raise
+            record = None  # what may be old refuses nothing yet
         if record is None and not looked:
             looked = yield from ledger.catch_up(creation)
             continue

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import STATE_FOLDER, Absent, Body, Holder, InMemory, Refused
 from putifabsent.errors import NameTaken, OutcomeUnknown
 from putifabsent.shim.create import create as native_create
-from putifabsent.shim.ledger.facts import NAMES, State, TurnName
+from putifabsent.shim.ledger.facts import NAMES, Completion, State, TurnName
 from putifabsent.shim.ledger.records import Checkpoint, Line, Move, decode, encode, fold, life_in, marker_of
 from putifabsent.shim.names import Name, Role
 from putifabsent.shim.requests import Create, Get, List, Located, Pause, Protocol, Publish, Put, read, removed
@@ -154,6 +154,11 @@ class Ledger:
         self.opened.update(instants)
         if len(self.opened) > 2 * NAMES:
             self.opened.difference_update(sorted(self.opened - present)[:-NAMES])
+
+    def unshown(self, state: State) -> Completion | None:
+        """Return what is completed in a state, and was not seen published here."""
+        made = state.unpublished
+        return None if made is None or made.token == self.published else made
 
     @property
     def root(self) -> str:

@@ -88,8 +88,8 @@ def settle(ledger: Ledger, creation: Creation) -> Protocol[None]:
 
 def settled(ledger: Ledger, creation: Creation, state: State) -> Protocol[None]:
     """Publish what is completed in a state and not published."""
-    made = state.unpublished
-    if made is None or made.token == ledger.published:
+    made = ledger.unshown(state)
+    if made is None:
         return
     path = ledger.path(made.name)
     seen: HeadOutcome = yield from read(Head(path), _refusal)
