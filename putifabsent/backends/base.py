@@ -107,6 +107,8 @@ class Found:
     holder: Holder
     properties: Mapping[str, Any] = field(default_factory=dict, compare=False, kw_only=True)
     """Its user metadata, type and the like, as parameters of a put: what a copy keeps."""
+    is_unpacked: bool = field(default=False, compare=False, kw_only=True)
+    """Whether the store keeps it compressed and unpacks it for who reads it: its size is another one then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class GCSStore(base.Store):
         metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
         marks = metadata.get(base.TOKEN_KEY), metadata.get(base.WRITER_KEY)
         holder = base.Holder(*marks, created, int(found["size"]), str(found["generation"]))
-        return base.Found(holder, properties=client.properties_of(found))
+        properties = client.properties_of(found)
+        return base.Found(holder, properties=properties, is_unpacked=client.is_unpacked(found))
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the object's resource."""

@@ -255,9 +255,16 @@ def params_of(creation: base.Creation, consistency: str) -> Params:
     return Params(resource, query, wanted if wanted in {"md5", "crc32c"} else "")
 
 
+def is_unpacked(resource: Mapping[str, Any]) -> bool:
+    """Whether GCS, or the client, unpacks an object for who reads it."""
+    return resource.get("contentEncoding") == "gzip"
+
+
 def properties_of(resource: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a resource says of itself, as parameters of a put."""
+    """Return what a resource says of itself, as parameters of a put of the bytes that are read."""
     fixed = {key: resource[field] for key, field in _FIXED_KEYS.items() if field in resource}
+    if is_unpacked(resource):
+        del fixed["content_encoding"]
     found = {
         "content_type": resource.get("contentType"),
         "metadata": own_metadata(resource.get("metadata") or {}),

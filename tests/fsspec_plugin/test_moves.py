@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -312,3 +313,18 @@ def test_an_object_s_own_metadata_and_type_go_with_it(
     made = stub.objects["bucket", "t/claimed"]
     assert (made.data, made.metadata["who"], made.content_type) == (WINNER, "me", "text/plain")
     assert made.metadata["putifabsenttoken"] != "another's"
+
+
+@pytest.mark.parametrize(("arbiter", "largest"), [("native", 2**20), ("native", 16), ("ballot", 2**20)])
+def test_what_gcs_keeps_compressed_is_moved_as_it_is_read(
+    stub: FaultStub, monkeypatch: pytest.MonkeyPatch, arbiter: str, largest: int
+) -> None:
+    """GCS unpacks it for who reads it: more bytes come than the store says that it has."""
+    fs = GuardedFileSystem(fs=filesystem(stub, "gcs"), arbiter=arbiter, skip_instance_cache=True)
+    monkeypatch.setattr(type(fs.backend), "largest_put", largest)
+    commit, own = b'{"commitInfo":{}}' * 99, {"who": "me"}
+    stub.call(lambda state: state.put("bucket", "t/source", gzip.compress(commit), own, encoding="gzip"))
+    fs.mv("bucket/t/source", f"bucket/t/{LOG}")
+    assert fs.cat_file(f"bucket/t/{LOG}") == commit
+    assert arbiter != "native" or stub.objects["bucket", f"t/{LOG}"].metadata["who"] == "me"
+    assert not fs.exists("bucket/t/source")

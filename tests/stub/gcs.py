@@ -6,6 +6,7 @@ Source: the JSON and XML API references of Cloud Storage. Resumable sessions are
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 from http import HTTPStatus
@@ -144,7 +145,8 @@ class Gcs(Dialect):
     def resource(self, bucket: str, key: str, stored: StoredObject) -> dict[str, Any]:
         """An object as JSON."""
         written = stored.last_modified.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return {
+        encoded = {"contentEncoding": stored.encoding} if stored.encoding else {}
+        return encoded | {
             "kind": "storage#object",
             "id": f"{bucket}/{key}/{stored.generation}",
             "bucket": bucket,
@@ -172,9 +174,15 @@ class Gcs(Dialect):
             return self.word(Reply.PRECONDITION, request)
         if request.op is Op.HEAD:
             return json_answer(self.resource(*request.name, found))
-        body = content(found.data, request.headers.get("range"))
+        is_unpacked = found.encoding == "gzip" and "gzip" not in request.headers.get("accept-encoding", "")
+        if is_unpacked:
+            body = content(gzip.decompress(found.data), None)
+        else:
+            body = content(found.data, request.headers.get("range"))
         if body is None:
             return self.error(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "requestedRangeNotSatisfiable")
+        if found.encoding and not is_unpacked:
+            body.headers["content-encoding"] = found.encoding
         digest = base64.b64encode(hashlib.md5(found.data, usedforsecurity=False).digest()).decode()
         body.headers |= {
             "content-type": found.content_type,
@@ -248,6 +256,7 @@ class Gcs(Dialect):
             source.data,
             wanted.get("metadata", source.metadata),
             content_type=wanted.get("contentType", source.content_type),
+            encoding=source.encoding,
         )
         resource = self.resource(*request.name, stored)
         if "/copyTo/b/" in request.path:

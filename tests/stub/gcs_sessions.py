@@ -125,7 +125,8 @@ class Sessions:
 
     def _write(self, request: Request, wanted: dict[str, Any], kind: str, data: bytes) -> Answer:
         kind = wanted.get("contentType", kind)
-        stored = self._state.put(*request.name, data, wanted.get("metadata", {}), content_type=kind)
+        metadata, encoding = wanted.get("metadata", {}), wanted.get("contentEncoding", "")
+        stored = self._state.put(*request.name, data, metadata, content_type=kind, encoding=encoding)
         return json_answer(self._objects.resource(*request.name, stored))
 
 

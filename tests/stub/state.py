@@ -25,6 +25,8 @@ class StoredObject:
         Counts every write of the stub: what GCS shows, and what tells two objects of a name apart.
     version_id
         What S3 shows where the stub is versioned, else None.
+    encoding
+        GCS's ``contentEncoding``: what it keeps compressed, it unpacks for who reads it.
     """
 
     data: bytes = field(repr=False)
@@ -34,6 +36,7 @@ class StoredObject:
     last_modified: datetime
     version_id: str | None = None
     content_type: str = "application/octet-stream"
+    encoding: str = ""
 
 
 @dataclass
@@ -113,6 +116,7 @@ class State:
         metadata: Mapping[str, str] | None = None,
         *,
         content_type: str = "application/octet-stream",
+        encoding: str = "",
         etag: str | None = None,
         last_modified: datetime | None = None,
     ) -> StoredObject:
@@ -126,6 +130,7 @@ class State:
             last_modified or datetime.now(timezone.utc),
             f"version-{generation}" if self.versioned else None,
             content_type,
+            encoding,
         )
         self.objects[bucket, key] = written
         self.history.setdefault((bucket, key), []).append(written)
