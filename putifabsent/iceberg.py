@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from pyiceberg.io import InputFile, OutputFile
-from pyiceberg.io.fsspec import FsspecFileIO, FsspecOutputFile
+from pyiceberg.io import S3_SIGNER, InputFile, OutputFile
+from pyiceberg.io.fsspec import SIGNERS, FsspecFileIO, FsspecOutputFile, S3RequestSigner
 
 from putifabsent.errors import ConfigError
 from putifabsent.fsspec_plugin.filesystem import GuardedFileSystem
@@ -54,4 +54,16 @@ class GuardedFileIO(FsspecFileIO):
         if strange := own.keys() - Options.__dataclass_fields__.keys():
             known = ", ".join(f"{_PREFIX}{option}" for option in Options.__dataclass_fields__)
             raise ConfigError(f"unknown property {_PREFIX}{min(strange)}: the mount's are {known}")
-        return GuardedFileSystem(fs=super()._get_fs(scheme, hostname), **own)
+        fs = super()._get_fs(scheme, hostname)
+        if S3_SIGNER in given and "s3" in fs.protocol:
+            fs = _signing(fs, SIGNERS[given[S3_SIGNER]](self.properties))
+        return GuardedFileSystem(fs=fs, **own)
+
+
+def _signing(fs: AbstractFileSystem, signer: S3RequestSigner) -> AbstractFileSystem:
+    """Return its like whose session has the signer: every client of that, not only the filesystem's own."""
+    from aiobotocore.session import AioSession
+
+    session = AioSession()
+    session.register("before-sign.s3", signer)
+    return type(fs)(**fs.storage_options, session=session)

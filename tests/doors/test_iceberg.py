@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
-from pyiceberg.io.fsspec import FsspecFileIO
+from pyiceberg.io.fsspec import SIGNERS, FsspecFileIO, S3RequestSigner
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import StaticTable
 
@@ -19,6 +19,7 @@ import putifabsent
 from putifabsent import ConfigError, Damaging, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from putifabsent.iceberg import GuardedFileIO
+from tests.stub import FaultStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,6 +262,27 @@ def test_a_wrong_property_is_told(wrong: dict[str, str], told: str) -> None:
     io = load_file_io({**IMPLEMENTATION, **wrong})
     with pytest.raises(ConfigError, match=told):
         io.new_output("file:///nowhere")
+
+
+class Signer(S3RequestSigner):
+    """Signs as a catalog's service would, with rights that nobody has here."""
+
+    def __call__(self, request: Any, **_: Any) -> None:
+        request.headers["Authorization"] = f"{request.method} by the catalog"
+
+
+def test_who_signs_for_pyiceberg_signs_what_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIGNERS, "Signer", Signer)
+    with FaultStub() as stub:
+        own = {"s3.endpoint": stub.url("s3"), "s3.region": "us-east-1", "s3.signer": "Signer"}
+        io = load_file_io({**IMPLEMENTATION, **own, "putifabsent.arbiter": "native"})
+        for name in ("v1.metadata.json", "data.parquet"):
+            write(io, f"s3://bucket/t/metadata/{name}", b"{}")
+            assert read(io, f"s3://bucket/t/metadata/{name}") == b"{}"
+        requests = stub.requests
+    assert {each.method for each in requests} >= {"PUT", "GET"}
+    signed = [each.headers.get("authorization") for each in requests]
+    assert signed == [f"{each.method} by the catalog" for each in requests]
 
 
 @pytest.mark.parametrize("protocol", ["file", "s3"])
