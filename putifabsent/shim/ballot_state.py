@@ -401,7 +401,8 @@ class Voter:
             return False
         was = marked(seen.holder.token)
         if was is None:
-            raise self.unknown("it was decided, and another tool has written the name: move that file away")
+            reason = "another tool has written the name, or copied it without its attributes"
+            raise self.unknown(f"it was decided, and {reason}: move that file away")
         if was[0] < incarnation:
             yield from self.remove(name, seen.holder.version)
         # A later incarnation's: this one has ended, and nobody wants it published any more.

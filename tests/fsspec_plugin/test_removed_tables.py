@@ -219,6 +219,22 @@ def test_who_knows_more_of_a_table_than_the_copy_in_its_place_reads_it_anew(
     assert a.timeline() == b.timeline()
 
 
+@pytest.mark.parametrize("arbiter", ["native", "ballot"])
+def test_who_commits_to_a_copy_without_attributes_is_told_of_it_and_what_to_do(
+    local: Ground, arbiter: str
+) -> None:
+    root, copy = table_in(local), local.name("copy")
+    committed = Writer(local.mount(arbiter=arbiter), root).commits("20260101120000000")
+    shutil.copytree(root, copy, copy_function=shutil.copyfile)
+    writer = Writer(local.mount(arbiter=arbiter, skip_instance_cache=True), copy)
+    with pytest.raises(OSError, match="copied it without its attributes: move that file away") as caught:
+        writer.commits("20260101120100000")
+    assert caught.value.filename == committed.replace(root, copy)
+    local.around.mv(caught.value.filename, local.name("away"))
+    writer.commits("20260101120200000")
+    assert local.read(caught.value.filename) == b"{}"
+
+
 @pytest.mark.parametrize("ground", ["s3-ballot", "s3-claims"], indirect=True)
 def test_another_table_takes_the_place_of_one_that_was_removed(ground: Ground) -> None:
     old, new, entry = ground.name("old"), ground.name("new"), f"_delta_log/{0:020d}.json"

@@ -288,6 +288,7 @@ def _make_way(ledger: Ledger, path: str, seen: Found) -> Protocol[OSError | None
     """Remove what was undone from a plain name, on a store that can't overwrite; return why that can't be."""
     was = ledger.state.completions.get(seen.holder.token or "")
     if was is None or not was.undone:
-        return OSError(errno.EBUSY, "another tool has written the name: move that file away", path)
+        reason = "another tool has written the name, or copied it without its attributes: move that file away"
+        return OSError(errno.EBUSY, reason, path)
     yield from removed(path, seen.holder.version)
     return None
