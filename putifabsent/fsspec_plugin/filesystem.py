@@ -450,13 +450,13 @@ class GuardedFileSystem(AsyncFileSystem, ChainedFileSystem, metaclass=CachedToo)
         """Create an empty file, or, with ``truncate=False``, mark one as modified, where a store can.
 
         Of a guarded name that is there ``NameTaken``, if it is to be emptied; ``io.UnsupportedOperation``, if
-        the store would want it written again to mark it as modified.
+        it is to be marked.
         """
         name = yield from self.guard.promoting(path)
         if name is None:
             return (yield Call("touch", (self.guard.written_as(path),), {"truncate": truncate, **kwargs}))
-        if not truncate and (yield from self.guard.marking(name)):
-            return None
+        if not truncate:
+            yield from self.guard.refuse_mark(name)
         if self._intrans:
             return (yield Aside(partial(self._defer, path, lambda file: file.write(b""), kwargs)))
         return (yield from self.guard.creating(name, _EMPTY, kwargs))

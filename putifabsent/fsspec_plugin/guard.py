@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -311,22 +310,18 @@ class Guard:
         if self.mount.kind == "local" and (why := obstacle(parent, name.path)) is not None:
             raise why
 
-    def marking(self, name: Name) -> Steps[bool]:
-        """Mark a guarded name as modified; False where it is not there."""
-        arbiter, kind = self.mount.arbiter, self.mount.kind
-        if arbiter is not None and not (yield from self.reads.existing(name.path, {})):
-            return False
-        if kind == "local":
-            try:
-                os.utime(name.path)
-            except FileNotFoundError:
-                return False
-            return True
-        look = partial(self.mount.blocking_store.head, name.path)
-        if arbiter is not None or isinstance((yield Aside(look)), Found):
-            msg = f"{name.path} is guarded: to mark it as modified, {kind} wants it written again"
-            raise io.UnsupportedOperation(msg)
-        return False
+    def refuse_mark(self, name: Name) -> Steps[None]:
+        """Refuse to mark a guarded name that is there as modified.
+
+        Stores want it written again for that; and on disk its time says when it was created.
+        """
+        if self.mount.arbiter is None:
+            look = partial(self.mount.blocking_store.head, name.path)
+            is_there = isinstance((yield Aside(look)), Found)
+        else:
+            is_there = yield from self.reads.existing(name.path, {})
+        if is_there:
+            raise io.UnsupportedOperation(f"{name.path} is guarded: it can't be marked as modified")
 
     def refuse_folder(self, name: Name) -> None:
         """Refuse a folder's name, and one in no folder, before anything is left beside it for its sake."""

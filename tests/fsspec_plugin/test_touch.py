@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from putifabsent import NameTaken
+from putifabsent import NameExpired, NameTaken
 from putifabsent.fsspec_plugin import GuardedFileSystem
 from tests.stub import Op, Step
 from tests.stub.clients import filesystem
@@ -34,14 +33,23 @@ def test_touch_that_need_not_truncate_spares_a_taken_name(ground: Ground) -> Non
     ground.fs.touch(ground.log(), truncate=False)
     assert ground.read(ground.log()) == b""
     ground.fs.pipe_file(ground.log(1), WINNER)
-    if ground.kind == "local":
-        os.utime(ground.log(1), (1, 1))
+    with pytest.raises(io.UnsupportedOperation, match="it can't be marked"):
         ground.fs.touch(ground.log(1), truncate=False)
-        assert Path(ground.log(1)).stat().st_mtime > 1
-    else:
-        with pytest.raises(io.UnsupportedOperation, match="wants it written again"):
-            ground.fs.touch(ground.log(1), truncate=False)
     assert ground.read(ground.log(1)) == WINNER
+
+
+def test_a_stale_number_is_not_acknowledged_though_the_next_one_is_touched(local: Ground) -> None:
+    """On disk the time of a file says which creation came first."""
+    names = [local.name(f"t/metadata/v{each}.metadata.json") for each in range(1, 4)]
+    local.around.makedirs(local.name("t/metadata"))
+    for name in names:
+        local.fs.pipe_file(name, b"{}")
+        os.utime(name, (1, 1))
+    local.fs.rm(names[0])
+    with pytest.raises(io.UnsupportedOperation):
+        local.fs.touch(names[1], truncate=False)
+    with pytest.raises(NameExpired):
+        local.fs.pipe_file(names[0], b"{}")
 
 
 @pytest.mark.parametrize("looks", [0, 1])
