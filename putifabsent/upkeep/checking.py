@@ -63,6 +63,11 @@ def refuse_a_part(fs: GuardedFileSystem, root: str) -> None:
             raise ConfigError(f"{root} is a part of a table: name the table itself, {table}")
 
 
+def state_above(key: str) -> str:
+    """Return the state folder in which something of the shim's own is."""
+    return key.rpartition(_BELOW)[0] + _BELOW[:-1]
+
+
 def terms_with(fs: GuardedFileSystem, state: str) -> Terms:
     """Return what a mount says that all mounts of this state must."""
     return NATIVE if fs.decider is None else terms_of(fs.decider, state)
@@ -97,7 +102,7 @@ class Table:
             raise ConfigError(f"there is no table at {self.root!r}: nothing is there")
         if self.root in self.shown:
             raise ConfigError(f"{self.root!r} is a file: give the folder of its table")
-        self.states = sorted({name.rpartition(_BELOW)[0] + _BELOW[:-1] for name in self.kept})
+        self.states = sorted(set(map(state_above, self.kept)))
         for state in self.states:
             fs.perform(look_for_others(state, *(terms_with(each, state) for each in (fs, *agreed))))
 

@@ -23,7 +23,7 @@ from putifabsent.shim.ledger.completion import settle
 from putifabsent.shim.ledger.records import Checkpoint, Complete, decode
 from putifabsent.shim.leftovers import Leftover, What
 from putifabsent.shim.requests import ForgetClaim, Get, Head, read
-from putifabsent.upkeep.checking import Table, check, terms_with
+from putifabsent.upkeep.checking import Table, check, state_above, terms_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -250,16 +250,29 @@ def _living(table: Table, identity: Name) -> list[str]:
 
 
 def _refuse_earlier(table: Table, to: GuardedFileSystem) -> None:
-    """Refuse a new arbiter that knows names of the table: what it knows was true before."""
+    """Refuse a new arbiter that knows names of the table: what it knows was true before, or is true now."""
     arbiter = to.decider
     if arbiter is None or not _differ(table, to):
         return
-    if to.perform(arbiter.remembered(table.root)):
+    claims = to.perform(arbiter.remembered(table.root)).values()
+    known = {state_above(claim.key) for claim in claims}
+    is_alike = arbiter.keys == getattr(table.fs.decider, "keys", None)
+    kept = set() if is_alike else set(table.folders(arbiter.keys))
+    if moved := [each for each in sorted(known | kept) if _is_moved(table, to, each)]:
+        tables = _some([each.rpartition("/")[0].removesuffix("/.hoodie") for each in moved])
+        do = f"move others in {table.root} each by its own folder"
+        raise ConfigError(f"the new arbiter decides already of {tables}: {do}")
+    if known:
         do = "name another one, which has never heard of it (`putifabsent init`)"
         raise ConfigError(f"the new registry knows names in {table.root} from before: {do}")
-    if arbiter.keys != getattr(table.fs.decider, "keys", None) and table.folders(arbiter.keys):
+    if kept:
         do = "if it decides there now, nothing is to be moved; else `putifabsent drop` that, mounted with it"
         raise ConfigError(f"the new arbiter keeps something in {table.root} already: {do}")
+
+
+def _is_moved(table: Table, to: GuardedFileSystem, state: str) -> bool:
+    """Whether the new arbiter's record is the only one: writers may have begun with it."""
+    return table.folders(_RECORDS).get(state) == [record_of(state, terms_with(to, state))]
 
 
 def _differ(table: Table, to: GuardedFileSystem) -> bool:

@@ -13,10 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
+from putifabsent.backends.local import LocalStore
 from putifabsent.errors import ConfigError, NameTaken
 from putifabsent.upkeep import drop, fsck, leave, ledger_of, migrate
 from putifabsent.upkeep.checking import Table
 from tests.backends.dynamodb_servers import registry_at
+from tests.fsspec_plugin.grounds import decided_by
 from tests.fsspec_plugin.hudi_tables import Writer, table_in
 from tests.golden.worlds import FakeClaims
 from tests.stepped import stepped
@@ -273,6 +275,33 @@ def test_a_migration_that_was_cut_off_stops_both_arbiters_and_can_be_done_again(
             fsck(mounted(ground), local.folder)
     migrate(mounted(ballot), mounted(claims), local.folder)
     assert there(claims) == THERE
+
+
+@pytest.mark.parametrize(("old", "new"), [("ballot", "claims"), ("claims", "ballot")])
+def test_a_migration_that_was_cut_off_names_the_table_whose_writers_have_begun(
+    local: Ground, old: str, new: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = (decided_by(each, local, request) for each in (old, new))
+    for table in ("first", "second"):
+        local.around.makedirs(local.name(table))
+        mounted(before).pipe_file(local.name(f"{table}/name-1"), table.encode())
+    delete = LocalStore.delete
+
+    def up_to_the_second(store: LocalStore, name: str, *version: Any) -> Any:
+        if "second/.putifabsent/arbiters" in name:
+            raise Stopped
+        return delete(store, name, *version)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "delete", up_to_the_second)
+        with pytest.raises(Stopped):
+            migrate(mounted(before), mounted(after), local.folder)
+    mounted(after).pipe_file(local.name("first/name-2"), b"by the new arbiter")
+    with pytest.raises(ConfigError, match=r"/first: move others in .* each by its own folder"):
+        migrate(mounted(before), mounted(after), local.folder)
+    migrate(mounted(before), mounted(after), local.name("second"))
+    found = {Path(name).relative_to(local.folder).as_posix() for name in all_readers_agree(after)}
+    assert found == {"first/name-1", "first/name-2", "second/name-1"}
 
 
 def test_a_lock_is_no_other_arbiter(local: Ground, lock: str) -> None:
