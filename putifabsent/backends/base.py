@@ -108,7 +108,7 @@ class Found:
     properties: Mapping[str, Any] = field(default_factory=dict, compare=False, kw_only=True)
     """Its user metadata, type and the like, as parameters of a put: what a copy keeps."""
     is_unpacked: bool = field(default=False, compare=False, kw_only=True)
-    """Whether the store keeps it compressed and unpacks it for who reads it: its size is another one then."""
+    """Whether it is kept compressed, and unpacked for who reads it, who gets more bytes than its size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -380,10 +380,12 @@ class Guard:
         except FileExistsError as error:
             raise not_looked_at(source) from error
         size, kept = here.stat().st_size, found["size"]
-        # Of what GCS unpacks there are more; else a page of some proxy's may have come in the store's place.
-        if size != kept and found.get("contentEncoding") != "gzip":
-            reason = f"{size} bytes were read of the {kept} that the store says it has"
-            raise OSError(errno.EIO, reason, source)
+        if size != kept:
+            seen: Found | Absent = yield Decide(read(Head(source)))
+            # Else a page of some proxy's may have come in the store's place.
+            if not (isinstance(seen, Found) and seen.is_unpacked):
+                reason = f"{size} bytes were read of the {kept} that the store says it has"
+                raise OSError(errno.EIO, reason, source)
 
     def _judging(self, name: Name, written: Callable[[], bytes]) -> Steps[None]:
         """Refuse a commit that would hurt its table, if the mount wants that looked at."""

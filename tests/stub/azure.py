@@ -140,7 +140,8 @@ class Azure(Dialect):
     def write(self, request: Request, data: bytes, metadata: Mapping[str, str], kind: str) -> Answer:
         """Replace the blob; whatever loose blocks its name had are gone."""
         self.state.uploads.pop("/".join(request.name), None)
-        stored = self.state.put(*request.name, data, metadata, content_type=kind)
+        encoding = request.headers.get("x-ms-blob-content-encoding", "")
+        stored = self.state.put(*request.name, data, metadata, content_type=kind, encoding=encoding)
         return Answer(HTTPStatus.CREATED, self.written(stored))
 
     async def _put(self, request: Request) -> Answer:
@@ -181,6 +182,7 @@ class Azure(Dialect):
             "x-ms-blob-type": "BlockBlob",
             "x-ms-creation-time": format_datetime(found.last_modified, usegmt=True),
             "x-ms-server-encrypted": "true",
+            **({"content-encoding": found.encoding} if found.encoding else {}),
             **{_META + name: value for name, value in found.metadata.items()},
         }
         return answer

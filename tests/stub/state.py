@@ -26,7 +26,7 @@ class StoredObject:
     version_id
         What S3 shows where the stub is versioned, else None.
     encoding
-        GCS's ``contentEncoding``: what it keeps compressed, it unpacks for who reads it.
+        What GCS keeps compressed, it unpacks for who reads it; of Azure the client does.
     """
 
     data: bytes = field(repr=False)
