@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from queue import Queue
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -24,6 +25,7 @@ from tests import fault_proxy as proxied
 from tests.fsspec_plugin.children import in_a_child, in_children
 from tests.fsspec_plugin.hudi_tables import Writer, records_of, table_in
 from tests.fsspec_plugin.test_async import closed
+from tests.fsspec_plugin.tower_drivers import Clock
 from tests.stub import Fault, FaultStub, Op
 from tests.vouching import vouch
 
@@ -450,3 +452,24 @@ def test_who_is_interrupted_when_it_has_just_taken_a_turn_keeps_nobody_waiting_f
     monkeypatch.undo()
     with fs.turn(table, timeout=30.0) as another:
         assert another.number is not None
+
+
+def test_a_service_that_stood_still_for_longer_than_a_lease_breaks_no_living_driver_s_turn(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits is heard first when it goes on, and then the sign of life that came meanwhile."""
+    a, b = (Writer(memory.mount(writer_session=each), table_in(memory)) for each in "ab")
+    holder, waiter = Remote(a.fs), Remote(b.fs)
+    clock, theirs = Clock(), str(uuid.uuid4())
+    monkeypatch.setattr(ledgers, "time", SimpleNamespace(monotonic=clock))
+    a.begins("20260101120000000")
+    taken = holder.take_turn(a.root, str(uuid.uuid4()), thread="main", lease=60.0)
+    for clock.now in (0.0, 5.0, 10.0, 15.0, 600.0):
+        assert waiter.take_turn(b.root, theirs, thread="main", lease=60.0).turn is None
+    assert holder.beat_turn(a.root, str(taken.turn))
+    with holder.in_turn(a.completed("20260101120000000"), str(taken.turn)):
+        a.completes("20260101120000000")
+    for clock.now in (604.0 + number * 7.5 for number in range(9)):
+        assert waiter.take_turn(b.root, theirs, thread="main", lease=60.0).turn is None
+    clock.now = 664.5
+    assert waiter.take_turn(b.root, theirs, thread="main", lease=60.0).turn is not None

@@ -28,6 +28,7 @@ from putifabsent.shim.ledger.records import Open
 from putifabsent.shim.policy import Policy
 from putifabsent.testing.asking import together
 from tests.shim.ledger_judges import Story
+from tests.shim.ledger_tables import AT_ONCE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +123,7 @@ def _open(instant: str, session: str, token: str, state: State) -> Open | None:
     return None if state.knows(instant) else Open(instant, session, token)
 
 
-@pytest.mark.parametrize("lease", [60.0, 0.0], ids=["nobody is broken", "everybody is broken at once"])
+@pytest.mark.parametrize("lease", [60.0, AT_ONCE], ids=["nobody is broken", "everybody is broken at once"])
 def test_turns_exclude_one_another_and_no_commit_is_lost(table: Table, lease: float) -> None:
     made = together(SESSIONS, partial(commits, table, lease))
     acknowledged = {token for each in made for token in each}
@@ -131,7 +132,7 @@ def test_turns_exclude_one_another_and_no_commit_is_lost(table: Table, lease: fl
         story.tell(number, said)
         assert story.wrong is None
     assert acknowledged == set(story.made)
-    if lease:
+    if lease > 0:
         assert len(acknowledged) == SESSIONS * COMMITS
     assert story.turn is None
     state = table.run(table.ledger("another").current(table.creation()))
@@ -143,7 +144,7 @@ def test_turns_exclude_one_another_and_no_commit_is_lost(table: Table, lease: fl
 
 async def test_a_turn_is_taken_and_given_back_asynchronously(table: Table) -> None:
     ledger = table.ledger("a")
-    take = turns.take(ledger, "main", 0.0, table.creation(), clock=time.monotonic)
+    take = turns.take(ledger, "main", AT_ONCE, table.creation(), clock=time.monotonic)
     held = await run_async(take, table.store, DEADLINE)
     assert held is not None
     waiting = turns.take(table.ledger("b"), "main", 9.0, table.creation(), clock=time.monotonic)

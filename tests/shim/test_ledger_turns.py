@@ -157,8 +157,10 @@ def test_a_turn_without_a_beat_is_broken_after_its_lease_on_the_watcher_s_clock(
     run = Run(ONE)
     run.takes(run.session("A"), "t", lease=10.0)
     watcher = run.session("B")
-    for run.time, gets_it in ((100.0, False), (110.0, False), (110.5, True)):
-        assert (run.takes(watcher, "u") is not None) is gets_it
+    for run.time in (100.0 + number * 1.25 for number in range(9)):
+        assert run.takes(watcher, "u") is None
+    run.time = 110.5
+    assert run.takes(watcher, "u") is not None
     assert kinds(run) == ["OPEN", "TURN", "BREAK", "TURN"]
 
 
@@ -167,11 +169,18 @@ def test_a_sign_of_life_is_looked_for_now_and_then_and_before_a_turn_is_broken()
     run.takes(run.session("A"), "t", lease=16.0)
     watcher = run.session("B")
     looks = []
-    for run.time in (0.0, 0.5, 1.0, 1.5, 2.0, 2.6, 15.9, 16.1):
+    for run.time in (0.0, 0.5, 1.0, 1.5, 2.0, 2.6, 4.5, 6.4, 8.3, 10.2, 12.1, 14.0, 15.9, 16.1):
         run.takes(watcher, "u")
         looks.append(sum(each.startswith("get beats") for each in run.asked))
-    assert looks == [1, 0, 0, 1, 0, 1, 1, 1]
+    assert looks == [1, 0, 0, 1, 0, *[1] * 9]
     assert kinds(run) == ["OPEN", "TURN", "BREAK", "TURN"]
+
+
+def watches(run: Run, watcher: Any) -> None:
+    """Have a session watch a turn, for no more time than its lease of ten seconds; the next look is later."""
+    for run.time in (number * 1.25 for number in range(9)):
+        assert run.takes(watcher, "u") is None
+    run.time = 11.0
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -179,8 +188,7 @@ def test_who_hears_nothing_of_its_break_does_not_wait_beyond_the_deadline(waits:
     run = Run(ONE)
     run.takes(run.session("A"), "t", lease=10.0)
     watcher = run.session("B")
-    run.takes(watcher, "u")
-    run.time = 20.0
+    watches(run, watcher)
     for _ in range(100):
         run.fails("create 3", Maybe(LOST))
     assert run.takes(watcher, "u", waits=waits) is None
@@ -191,9 +199,10 @@ def test_a_beat_begins_the_watch_anew() -> None:
     run = Run(ONE)
     holder, watcher = run.session("A"), run.session("B")
     run.takes(holder, "t", lease=10.0)
-    for run.time in (0.0, 8.0, 16.0, 24.0, 32.0):
+    for run.time in map(float, range(40)):
         assert run.takes(watcher, "u") is None
-        run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
+        if run.time % 8 == 0:
+            run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
 
 
 def test_who_gives_signs_of_life_for_a_turn_that_was_broken_hears_so() -> None:
@@ -201,8 +210,8 @@ def test_who_gives_signs_of_life_for_a_turn_that_was_broken_hears_so() -> None:
     holder, watcher = run.session("A"), run.session("B")
     run.takes(holder, "t", lease=10.0)
     assert run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
-    for run.time in (0.0, 11.0):
-        run.takes(watcher, "u")
+    watches(run, watcher)
+    assert run.takes(watcher, "u") is not None
     assert not run.play(turns.beat(holder, SECOND, creation("b"), clock=no_clock))
 
 
@@ -280,7 +289,7 @@ def breaks_as_the_table_is_made_anew(takes: Any, session: str) -> tuple[Run, Any
     run = Run(takes=takes)
     watcher = run.session("B")
     run.takes(run.session("A"), "t", lease=10.0)
-    run.takes(watcher, "u")
+    watches(run, watcher)
 
     def another() -> None:
         run.remove_all()
@@ -288,7 +297,6 @@ def breaks_as_the_table_is_made_anew(takes: Any, session: str) -> tuple[Run, Any
         run.play_aside(turns.take(next_one, "main", 10.0, creation("c"), clock=no_clock))
 
     run.fails("create ledger/lane-A-1.0000000002", None, first=another)
-    run.time = 11.0
     return run, run.takes(watcher, "u")
 
 
@@ -328,8 +336,8 @@ def test_a_watcher_who_goes_by_the_holder_s_clock_is_found_out() -> None:
     mutant = Mutant(
         "broken by the holder's clock",
         "ledger/turns",
-        "(yield Now(clock)), looked)",
-        "float(shown or 0) + 0 * (yield Now(clock)), looked)",
+        "silent = watched.silent + min(now - watched.looked, ",
+        "silent = now - float(watched.beat or 0) + min(0.0, ",
         "the test above",
     )
     assert watch_with_an_old_clock(mutant.protocols().take) is not None

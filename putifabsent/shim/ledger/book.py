@@ -100,8 +100,8 @@ class Watched(NamedTuple):
 
     turn: TurnName
     beat: bytes | None  # its last beat; None: it has shown none
-    since: float  # by the watcher's own clock, when this was seen first
-    looked: float  # and when it was looked for last
+    silent: float  # for so many seconds, by the watcher's own clock, this was seen to be the last
+    looked: float  # when it was looked for last
 
 
 @dataclass(slots=True)

@@ -28,6 +28,14 @@ _LONGEST_WAIT = 4
 _LOOKS_A_LEASE = 16
 """So often, at most, is a sign of life looked for that is given three times in a lease."""
 
+_LEAST_LOOKS = 8
+"""Of the time between two looks at most this part of a lease counts as silence.
+
+A watcher that did not look for longer may have stood still, and a service with it through which the holder's
+signs of life go. A third of a lease may have counted before, and one more pass until the next sign of life is
+given: a fifth is left for what is on its way.
+"""
+
 
 def take(
     ledger: Ledger,
@@ -43,9 +51,12 @@ def take(
 
     Two requests where it is free; one or two more where another has completed something since: whoever has it
     may list the store itself, and is to find there all that was completed before. One where another has it
-    still, now and then two. A turn that nobody gives signs of life for is broken, and then taken. The ledger
-    remembers since when it has watched a turn, from one call to the next. By the creation's token the same
-    call again returns the same turn.
+    still, now and then two. By the creation's token the same call again returns the same turn.
+
+    A turn that nobody gives signs of life for is broken, and then taken: after its lease and one pause more,
+    where no two looks at its last sign of life are more than an eighth of the lease apart; else after nine of
+    those pauses at most, for no more than that eighth counts of each. The ledger remembers from one call to
+    the next what it has watched.
 
     After ``lease`` seconds without a beat others may break this turn; ``clock`` are seconds that only go on,
     by the caller's own clock. With ``waits`` it waits, up to the deadline, while somebody else has it.
@@ -183,23 +194,27 @@ def _is_due(watched: Watched, held: Held, now: float) -> bool:
 
 
 def _break(ledger: Ledger, creation: Creation, clock: Callable[[], float]) -> Protocol[bool]:
-    """End the turn that others have, if it was watched longer than its lease; return whether it is over."""
+    """End the turn that others have, if it was silent for longer than its lease; return whether it is over.
+
+    What counts is how long it was seen to be silent, as :func:`take` says.
+    """
     held, turn = ledger.state.turn, ledger.state.turn_name
     if held is None or turn is None:
         return True
-    looked = yield Now(clock)
-    watched = _watched(ledger)
-    is_over = watched is not None and looked - watched.since > held.lease
-    if watched is not None and not is_over and not _is_due(watched, held, looked):
-        return False
+    now = yield Now(clock)
+    watched, silent = _watched(ledger), 0.0
+    if watched is not None:
+        silent = watched.silent + min(now - watched.looked, held.lease / _LEAST_LOOKS)
+        if silent <= held.lease and not _is_due(watched, held, now):
+            return False
     got: Got | Absent = yield from read(Get(ledger.beat(turn)))
     shown = None if isinstance(got, Absent) else got.data
     if watched is None or watched.beat != shown:
-        # The clock is read after the first look and before the last: what lies between is no more than that.
-        ledger.watched = Watched(turn, shown, (yield Now(clock)), looked)
+        # The clock is read after the first look, and before each other: what lies between is no more.
+        ledger.watched = Watched(turn, shown, 0.0, (yield Now(clock)))
         return False
-    ledger.watched = watched._replace(looked=looked)
-    if not is_over:
+    ledger.watched = watched._replace(silent=silent, looked=now)
+    if silent <= held.lease:
         return False
     token = f"{creation.token}-{turn.number}"
     record = Break(turn.number, ledger.session, token)
