@@ -9,8 +9,9 @@ first. A token is of a session and a thread, so each replica of a service knows 
 Who has written its first, and sees a later one whose waiter has not seen it, goes behind that: the other may
 have gone on. Whoever waits writes its entry anew now and then, as long as it is listed, and removes it when
 it has got what it waited for. Whoever has watched one that is not written any more, by its own clock, or sees
-one whose time is far from that of its own, just written, passes it over and removes it. All of this is
-advice, as the tower's: an entry that is lost costs its waiter a place.
+one whose time is far from that of its own, just written, passes it over and removes it. Who has stood still
+itself gives the others, who may have stood still with it, time to write theirs. All of this is advice, as the
+tower's: an entry that is lost costs its waiter a place.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import math
 import os
 import posixpath
 import threading
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 LIFELESS = 60.0  # seconds without a new entry after which its waiter is taken for dead
 
 _WRITTEN_EACH = 15.0
+_BETWEEN_LOOKS = LIFELESS / 4
 _DIGITS = 10
 _REST = 600.0  # seconds for which nothing is removed where that was refused
 
@@ -64,19 +67,23 @@ _log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Files that somebody writes again and again while he lives, as a watcher sees them by its own clock."""
+    """Files that somebody writes again and again while he lives, as a watcher sees them by its own clock.
+
+    Who did not look for long may have stood still, and with it those who write by the same service or on the
+    same machine. So of a pause between two looks no more than :data:`_BETWEEN_LOOKS` counts.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._seen: Cache[str, tuple[object, float]] = Cache()
+        self._seen: Cache[str, tuple[object, float, float]] = Cache()
 
     def unchanged(self, name: str, mark: object) -> float:
         """Return for how many seconds something has been seen as it is now."""
         now = self._clock()
-        was, since = self._seen.get(name, (self, now))
-        if was != mark:
-            _, since = self._seen.keep(name, (mark, now))
-        return now - since
+        was, seconds, looked = self._seen.get(name, (self, 0.0, now))
+        seconds = seconds + min(now - looked, _BETWEEN_LOOKS) if was == mark else 0.0
+        self._seen.keep(name, (mark, seconds, now))
+        return seconds
 
 
 class Waiter(NamedTuple):
@@ -135,6 +142,7 @@ class Slots:
         self._own: Cache[Asker, _Place] = Cache()
         self._waiters: Cache[tuple[str, object], Waiter] = Cache()
         self._refused: Cache[str, float] = Cache()  # where nothing may be removed, and until when none tries
+        self._stood_still = -math.inf  # until when: an entry of its own was not written for too long
 
     def listed(self, folder: str, asker: Asker | None = None) -> Protocol[list[Entry]]:
         """Return the entries of those who live, the first first. One request.
@@ -181,8 +189,10 @@ class Slots:
         """Return a time of the store's that is not long past: who looks for itself has written just now."""
         if asker is None:
             return max((each.created for each in entries), default=None)
-        own = self._own.get(asker)
-        if own is None or own.written < own.since or self._clock() - own.written > LIFELESS:
+        own, now = self._own.get(asker), self._clock()
+        if own is None or own.written < own.since or now - own.written > LIFELESS:
+            return None
+        if now - self._stood_still < _WRITTEN_EACH:  # others have not written theirs again yet
             return None
         shown = next((each for each in entries if each.name == own.path), None)
         if shown is None or self._watch.unchanged(shown.name, shown) > LIFELESS:
@@ -248,6 +258,8 @@ class Slots:
         if own is not None and now - own.written < _WRITTEN_EACH:
             return
         is_new = own is None
+        if own is not None and now - own.written > LIFELESS:
+            self._stood_still = now
         if own is None:
             numbers = [_entry(each.name)[:_DIGITS] for each in entries]
             number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
@@ -278,6 +290,7 @@ class Slots:
             if asker in self._own:
                 yield from self.wait(asker, wants, entries, creation)
                 if self._clock() - now > LIFELESS:  # others have removed it meanwhile, and passed it
+                    self._stood_still = self._clock()
                     yield from self.leave(asker, creation)
             if asker not in self._own:
                 entries = yield from self._come(asker, wants, entries, creation)

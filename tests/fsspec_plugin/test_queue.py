@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from contextlib import suppress
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import count, product
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from putifabsent.backends.base import Creation, Refused
+from putifabsent.backends.memory import MemoryStore
 from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots
 from putifabsent.shim import drive
@@ -21,11 +23,12 @@ from tests.fsspec_plugin.tower_drivers import F, another_replica, known
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from putifabsent.backends.base import Store
+    from putifabsent.backends.base import Body, PutOutcome, Store
     from tests.fsspec_plugin.grounds import Ground
     from tests.fsspec_plugin.tower_drivers import Clock, Driver
 
 TABLE = "table"
+EPOCH = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
@@ -57,6 +60,19 @@ def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
         for number, order in enumerate(product((0, 1), repeat=9))
     ]
     assert [len(each) for each in found] == [1] * len(found)
+
+
+class TimedStore(MemoryStore):
+    """Objects in memory, whose times are those of our clock."""
+
+    def __init__(self, store: MemoryStore, clock: Clock) -> None:
+        super().__init__(store.fs)
+        self._clock = clock
+
+    def put(self, name: str, body: Body, creation: Creation) -> PutOutcome:
+        outcome = super().put(name, body, creation)
+        self.fs.store[name].created = EPOCH + timedelta(seconds=self._clock.now)
+        return outcome
 
 
 class Taker:
@@ -97,7 +113,8 @@ class Taker:
 
 @pytest.fixture
 def takers(memory: Ground, clock: Clock) -> Callable[[str], Taker]:
-    return partial(Taker, memory.mount().mount.store, memory.name(TABLE), clock=clock)
+    store = memory.mount().mount.store
+    return partial(Taker, TimedStore(store, clock), memory.name(TABLE), clock=clock)
 
 
 def test_of_two_one_has_it_however_late_an_entry_arrives(takers: Callable[[str], Taker]) -> None:
@@ -167,6 +184,34 @@ def test_who_was_stopped_for_long_comes_back_behind_those_who_came_meanwhile(
     third.leaves()
     assert not second.goes_on().has
     assert fourth.goes_on().has
+
+
+@pytest.mark.parametrize("seconds", [50.0, 61.0, 130.0, 86_400.0])
+@pytest.mark.parametrize("at", [Pause, Put])
+def test_those_who_stood_still_together_keep_their_order(
+    takers: Callable[[str], Taker], clock: Clock, at: type, seconds: float
+) -> None:
+    """The last of them asks first when they go on, and for seconds alone."""
+    first, second, third = (takers(who).goes_on() for who in ("first", "second", "third"))
+    clock.now += 16
+    first.beats()
+    second.goes_on()
+    third.goes_on(at)
+    clock.now += seconds
+    for _ in range(16):
+        assert not third.goes_on().has
+        clock.now += 0.5
+    first.beats()
+    assert not second.goes_on().has
+    for _ in range(200):
+        assert not third.goes_on().has
+        clock.now += 0.5
+        first.beats()
+        second.goes_on()
+    first.leaves()
+    if at is Pause:
+        assert not third.goes_on().has
+    assert second.goes_on().has
 
 
 def names(store: Store, folder: str) -> list[str]:
