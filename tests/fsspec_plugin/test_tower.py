@@ -114,6 +114,20 @@ def test_of_whom_nothing_is_known_the_tables_last_commits_tell(drivers: list[Dri
     assert c.asks().behind == "300 of session a"
 
 
+def test_who_deletes_partitions_may_delete_any(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b)
+    turn = a.asks().turn
+    assert turn is not None
+    a.beats("300")
+    a.writer.fs.pipe_file(a.writer.requested("300", "replacecommit"), b"")
+    a.remote.release_turn(a.root, turn)
+    said = {"operationType": "DELETE_PARTITION", "partitionToWriteStats": {}}
+    inflight = a.writer.requested("300", "replacecommit").replace("requested", "inflight")
+    a.writer.fs.pipe_file(inflight, json.dumps(said).encode())
+    assert b.asks().behind == "300 of session a"
+
+
 def beside_another(a: Driver, b: Driver, c: Driver) -> None:
     """Have one begin a commit that goes on with what another has begun to write, which nobody could know."""
     known(a, b)

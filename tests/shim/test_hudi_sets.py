@@ -90,6 +90,11 @@ def test_what_replaces_partitions_meets_all_in_them() -> None:
     assert written(deleted) == {"p": Part(None)}
 
 
+def test_a_delete_of_partitions_does_not_say_of_which_until_it_is_completed() -> None:
+    assert declared(said("DELETE_PARTITION"), {"p": Part(frozenset({F}))}) is None
+    assert declared(said("UPSERT"), {"p": Part(frozenset({F}))}) == {}
+
+
 def test_a_commit_shows_whether_rows_went_into_a_file_group_that_was_there() -> None:
     assert written(said(p=[stat(F, "null", numInserts=1)])) == {"p": Part(frozenset({F}), NEW)}
     assert written(said(p=[stat(F, "1", numInserts=1), stat(G)])) == {"p": Part(frozenset({F, G}), ANY)}

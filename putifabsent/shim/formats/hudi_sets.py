@@ -7,7 +7,8 @@ completed: its work is done by then, and lost. What is known earlier:
   are inserted into each partition (``BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight``);
 - not, into which file groups those go: to the small ones first (``UpsertPartitioner.assignInserts``, below
   ``hoodie.parquet.small.file.limit``), so that two commits which insert alone rewrite one file. That is seen
-  in the commits that a writer has completed: whether it went on with a file group, or began one.
+  in the commits that a writer has completed: whether it went on with a file group, or began one;
+- nor, which partitions are deleted (``SparkDeletePartitionCommitActionExecutor`` saves an empty profile).
 
 A file group is its file id; under a bucket index the bucket, with whose number the id begins.
 """
@@ -80,8 +81,8 @@ def declared(metadata: Mapping[str, Any], habit: WriteSet) -> WriteSet:
     ``habit`` is what its session is expected to write: where its inserts go.
     """
     operation, stats = _operation(metadata), _stats(metadata)
-    if stats is None:
-        return None
+    if stats is None or (operation in _OVER_PARTITIONS and not stats):
+        return None  # a delete of partitions names them when it is completed
     found = {}
     for partition, each in stats.items():
         groups = frozenset(_group(stat) for stat in each if stat.get("fileId") not in _NOTHING)
