@@ -313,16 +313,18 @@ def _open_instants(begun: Iterable[upkeep.Begun]) -> Table:
 def turns(
     url: Url, *, option: Options = None, endpoint_url: Endpoint = None, as_json: AsJson = False
 ) -> None:
-    """Show who writes a Hudi table now: who has its turn, what is being written, who waits to begin.
+    """Show who writes a table now: who has its turn, what is being written, who waits to begin.
 
-    Nothing is written. Who waits is in a queue, but where the writers are mounted with tower=False. It exits
-    with 6 if the ledger was removed half.
+    Nothing is written. Who waits, or has a slot, is in a queue, but where the writers are mounted with
+    tower=False. It exits with 6 if the ledger was removed half.
     """
     with answering(as_json=as_json) as screen, mounted(url, option, endpoint_url) as (fs, path):
         with screen.waiting(f"reading the ledger of {url}"):
             found = upkeep.turns_of(fs, path)
         if found is None:
-            screen.answer({"name": url, "turns": None}, (f"{url}: the table has no ledger",))
+            screen.answer(
+                {"name": url, "turns": None}, (f"{url}: the table has no ledger, and nobody waits",)
+            )
             return
         screen.answer({"name": url, "turns": asdict(found)}, _turns_lines(found))
         if found.half_removed is not None:

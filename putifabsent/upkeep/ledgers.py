@@ -81,15 +81,19 @@ class TableTurns:
 
 
 def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
-    """Say who writes a table now, and who waits; all else is as for :func:`ledger_of`."""
+    """Say who writes a table now, and who waits; all else is as for :func:`ledger_of`.
+
+    Those who take slots in a table that has no ledger have a queue as well.
+    """
     found = ledger_of(fs, path)
-    if found is None:
-        return None
     ledger, beat = fs.ledger(path), None
+    waiting = tuple(fs.perform(_queue(ledger)))
+    if found is None:
+        return TableTurns(None, None, (), waiting) if waiting else None
     if found.turn is not None:
         seen = fs.perform(read(Head(ledger.beat(TurnName(found.life, found.turn.number)))))
         beat = seen.holder.created if isinstance(seen, Found) else None
-    return TableTurns(found.turn, beat, found.open, tuple(fs.perform(_queue(ledger))), found.half_removed)
+    return TableTurns(found.turn, beat, found.open, waiting, found.half_removed)
 
 
 def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:

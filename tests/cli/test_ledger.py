@@ -166,5 +166,15 @@ def test_a_turn_is_shown_with_its_last_sign_of_life(table: Path) -> None:
 
 def test_of_a_table_without_a_ledger_nobody_has_a_turn(table: Path) -> None:
     result = run("turns", str(table))
-    assert (result.exit_code, result.stdout) == (0, f"{table}: the table has no ledger\n")
+    assert (result.exit_code, result.stdout) == (0, f"{table}: the table has no ledger, and nobody waits\n")
     assert printed(run("turns", str(table), "--json")) == {"name": str(table), "turns": None}
+
+
+def test_turns_show_who_waits_for_a_table_of_any_format(tmp_path: Path) -> None:
+    fs = fsspec.filesystem("piafile", skip_instance_cache=True)
+    with fs.slot(str(tmp_path), partitions=["day=1"]):
+        result = run("turns", str(tmp_path))
+        shown = printed(run("turns", str(tmp_path), "--json"))["turns"]
+    assert "waiting  in the queue: 1" in result.stdout.splitlines()
+    assert [each["groups"] for each in shown["waiting"]] == [{"day=1/": None}]
+    assert "and nobody waits" in run("turns", str(tmp_path)).stdout
