@@ -354,7 +354,9 @@ def _wanted(waiting: upkeep.Waiting) -> str:
         return "anything"
     named = sorted(waiting.groups.items())
     return ", ".join(
-        f"{'any' if many is None else many} of {partition or 'the table'}" for partition, many in named
+        _some(
+            [f"{'any' if many is None else many} of {partition or 'the table'}" for partition, many in named]
+        )
     )
 
 

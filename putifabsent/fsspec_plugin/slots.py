@@ -35,7 +35,7 @@ from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.ledgers import MAY_NOT_DELETE
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
-from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, meet
+from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, coarse, meet
 from putifabsent.shim.names import Role
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, read, removed
 
@@ -54,6 +54,9 @@ _WRITTEN_EACH = 15.0
 _BETWEEN_LOOKS = LIFELESS / 4
 _DIGITS = 10
 _REST = 600.0  # seconds for which nothing is removed where that was refused
+
+_LONGEST_SET = 1000
+"""So many partitions and file groups an entry names, which is written anew, and read by all, all the time."""
 
 _MOVES = 8  # so often one who comes takes another place, behind others that have come at the same time
 
@@ -269,7 +272,7 @@ class Slots:
         content = {
             "session": asker.session,
             "thread": asker.thread,
-            "wants": _written(wants),
+            "wants": _written(coarse(wants, _LONGEST_SET)),
             "behind": [_entry(each.name) for each in entries if each.name < own.path],
             "after": own.after,
             "at": now,

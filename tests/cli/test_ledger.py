@@ -170,6 +170,13 @@ def test_of_a_table_without_a_ledger_nobody_has_a_turn(table: Path) -> None:
     assert printed(run("turns", str(table), "--json")) == {"name": str(table), "turns": None}
 
 
+def test_of_who_waits_to_write_very_much_some_is_shown(begun: Path) -> None:
+    waits(begun, "driver-2", {f"dt={day}": Part(frozenset("f")) for day in range(100)})
+    result = run("turns", str(begun))
+    assert "and 90 more" in " ".join(result.stdout.split())
+    assert len(result.stdout.splitlines()) < 20
+
+
 def test_turns_show_who_waits_for_a_table_of_any_format(tmp_path: Path) -> None:
     fs = fsspec.filesystem("piafile", skip_instance_cache=True)
     with fs.slot(str(tmp_path), partitions=["day=1"]):

@@ -17,8 +17,9 @@ from putifabsent.backends.memory import MemoryStore
 from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots
 from putifabsent.shim import drive
+from putifabsent.shim.formats.hudi_sets import Part
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put, perform
-from tests.fsspec_plugin.tower_drivers import F, another_replica, known
+from tests.fsspec_plugin.tower_drivers import F, G, another_replica, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -338,6 +339,14 @@ def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
     assert [next(waiting[2]) for _ in range(7)] == [2, 3, 4, 5, 6, 6, 6]
     drive.run(queues.leave(Asker(folder, "0", ""), creation("0")), store, 30.0)
     assert [next(waiting[2]) for _ in range(7)] == [1, 2, 3, 4, 4, 4, 4]
+
+
+def test_an_entry_has_no_more_than_some_kilobytes_however_much_is_to_be_written() -> None:
+    """It is written anew four times a minute, and read by all who wait."""
+    wide = {f"dt={day}": Part(frozenset({F, G})) for day in range(5000)}
+    put = next(Slots().wait(Asker("t/slots", "a", ""), wide, [], Creation("token", "a", "t")))
+    assert isinstance(put, Put)
+    assert len(put.body.whole()) < 100_000
 
 
 def test_an_entry_that_was_refused_is_tried_again_at_the_next_call() -> None:

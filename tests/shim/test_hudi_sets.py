@@ -12,6 +12,7 @@ from putifabsent.shim.formats.hudi_sets import (
     Inserts,
     Part,
     WriteSet,
+    coarse,
     declared,
     expected,
     is_a_writers,
@@ -128,3 +129,17 @@ def test_who_began_file_groups_twice_beside_others_will_again() -> None:
 def test_who_is_not_known_may_write_anything() -> None:
     assert expected([]) is None
     assert expected([{"p": Part(frozenset())}, None]) is None
+
+
+def test_what_is_too_long_to_be_said_is_said_by_partition_or_of_the_whole_table() -> None:
+    assert coarse(None, 3) is None
+    few: WriteSet = {"p": Part(frozenset({F, G}))}
+    assert coarse(few, 3) == few
+    more: WriteSet = {**few, "q": Part(frozenset({F})), "r": Part(frozenset(), NEW)}
+    assert coarse(more, 3) == {"p": Part(None), "q": Part(None), "r": Part(frozenset(), NEW)}
+    assert coarse(more, 2) is None
+
+
+@given(sets, sets, st.integers(1, 4))
+def test_whoever_meets_a_set_meets_it_said_in_short(one: WriteSet, other: WriteSet, most: int) -> None:
+    assert meet(coarse(one, most), other) or not meet(one, other)

@@ -151,6 +151,15 @@ def expected(last: Sequence[WriteSet]) -> WriteSet:
     return found
 
 
+def coarse(wants: WriteSet, most: int) -> WriteSet:
+    """Return a set that meets all that it does, and names no more partitions and file groups than that."""
+    if wants is None or len(wants) > most:
+        return None
+    if len(wants) + sum(len(part.groups or ()) for part in wants.values()) <= most:
+        return wants
+    return {partition: Part(None) if part.groups else part for partition, part in wants.items()}
+
+
 _NONE = Part(frozenset())
 _UNKNOWN = Part(frozenset(), Inserts.ANY)
 
