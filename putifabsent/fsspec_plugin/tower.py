@@ -309,8 +309,8 @@ def _newest(by_instant: Mapping[str, T]) -> dict[str, T]:
 
 
 def _pending(ledger: Ledger, instant: str, opened: Opened, state: str) -> str:
-    """Return the name of a pending instant, in the layout that the table has."""
-    made = next(iter(ledger.state.completions.values()), None)
+    """Return the name of a pending instant, in the layout that the table has since its last upgrade."""
+    made = max(ledger.state.completions.values(), key=lambda each: each.number, default=None)
     folder = f"{ledger.root}/timeline" if made is None else ledger.path(made.name).rpartition("/")[0]
     return f"{folder}/{instant}{_BETWEEN.get((opened.action, state), f'.{opened.action}')}.{state}"
 

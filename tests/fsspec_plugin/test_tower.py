@@ -114,6 +114,16 @@ def test_of_whom_nothing_is_known_the_tables_last_commits_tell(drivers: list[Dri
     assert c.asks().behind == "300 of session a"
 
 
+def test_what_is_declared_is_read_where_the_table_has_it_since_its_upgrade(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    for last in ("090.commit.requested", "090.inflight", "090.commit"):
+        a.writer.fs.pipe_file(f"{a.root}/.hoodie/{last}", b"{}" if last.endswith("t") else b"")
+    known(a, b)
+    c.commits("250", (F,))
+    a.begins("300", ("another",))
+    c.begins("400", (F,))
+
+
 def test_who_deletes_partitions_may_delete_any(drivers: list[Driver]) -> None:
     a, b, _ = drivers
     known(a, b)
