@@ -24,7 +24,7 @@ import os
 import posixpath
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -518,8 +518,8 @@ class _Held(NamedTuple):
 def _set_of(table: str, partitions: Iterable[str] | None) -> WriteSet:
     if partitions is None:
         return None
-    if isinstance(partitions, str):
-        raise TypeError(f"partitions is {partitions!r}: give a list of names, such as [{partitions!r}]")
+    if isinstance(partitions, (str, bytes, Mapping)):
+        raise TypeError(f"partitions is {partitions!r}: give a list of names, such as ['day=1']")
     found = {_folder_in(table, each): Part(None) for each in partitions}
     if not found:
         raise ValueError("partitions is empty: leave it out for a slot of the whole table")
@@ -528,6 +528,8 @@ def _set_of(table: str, partitions: Iterable[str] | None) -> WriteSet:
 
 def _folder_in(table: str, partition: str) -> str:
     """Return a folder as :mod:`hudi_sets` has it; empty: it is the whole table."""
+    if not isinstance(partition, str):
+        raise TypeError(f"partitions has {partition!r}: give names, such as 'day=1'")
     inside = posixpath.normpath(f"{partition}/".removeprefix(f"{table}/").strip("/"))
     if inside.split("/")[0] == ".." or "://" in partition:
         raise ValueError(f"{partition!r} is not in {table}: give its name from there, such as 'day=1'")

@@ -378,6 +378,11 @@ def test_a_slot_is_entered_once_at_a_time(memory: Ground) -> None:
     ("partitions", "error", "said"),
     [
         ("day=1", TypeError, r"give a list of names, such as \['day=1'\]"),
+        (b"day=1", TypeError, r"partitions is b'day=1': give a list of names, such as \['day=1'\]"),
+        ({"day": 1}, TypeError, r"partitions is \{'day': 1\}: give a list of names, such as \['day=1'\]"),
+        ([b"day=1"], TypeError, r"partitions has b'day=1': give names, such as 'day=1'"),
+        ([20260101], TypeError, "partitions has 20260101: give names, such as 'day=1'"),
+        ([None], TypeError, "partitions has None: give names, such as 'day=1'"),
         ([], ValueError, "leave it out for a slot of the whole table"),
         (["day=1", "../other"], ValueError, r"'\.\./other' is not in .*: give its name from there"),
         (["s3://bucket/table/day=1"], ValueError, "is not in .*: give its name from there"),
