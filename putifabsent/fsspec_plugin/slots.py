@@ -35,6 +35,7 @@ from putifabsent.errors import NameTaken
 from putifabsent.fsspec_plugin.ledgers import MAY_NOT_DELETE
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
+from putifabsent.fsspec_plugin.telemetry import observe_wait
 from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, coarse, meet
 from putifabsent.shim.names import Role
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, read, removed
@@ -65,6 +66,9 @@ _LONGEST_WAIT = 6
 
 _LONGEST_WAIT_OF_THE_NEXT = 4
 """The same of who has one before it alone: for the time that it does not look, nobody writes."""
+
+_LOGS_AFTER, _LOGS_EACH = 5.0, 60.0
+"""After so many seconds whoever waits says so, and then again and again, as the adapter's writers do."""
 
 _log = logging.getLogger(__name__)
 
@@ -109,6 +113,13 @@ class Asker(NamedTuple):
     thread: str
 
 
+class Waited(NamedTuple):
+    """What came of a wait."""
+
+    behind: list[str]  # the sessions that are before it still; none: it is its turn
+    seconds: float | None  # for how long it has waited for others; None: there were none
+
+
 class _Place(NamedTuple):
     """A waiter's own place in the queue, since when it has that, and when its entry was written last.
 
@@ -119,6 +130,32 @@ class _Place(NamedTuple):
     since: float
     written: float
     after: int | None
+
+
+class _Waiting:
+    """For how long somebody has waited, and when it says so next."""
+
+    def __init__(self, asker: Asker, clock: Callable[[], float]) -> None:
+        self._asker = asker
+        self._clock = clock
+        self._since: float | None = None
+        self._logs_at = _LOGS_AFTER
+
+    def is_for(self, before: list[str]) -> float | None:
+        """Log for whom it waits, if that is due; return for how long it has; None: not at all."""
+        now = self._clock()
+        if self._since is None:
+            if not before:
+                return None
+            self._since = now
+        seconds = now - self._since
+        if before and seconds >= self._logs_at:
+            self._logs_at = seconds + _LOGS_EACH
+            of = ", ".join(f"session {each}" for each in before)
+            _log.warning(
+                "%s has waited %d s in %s: for %s", self._asker.session, seconds, self._asker.folder, of
+            )
+        return seconds
 
 
 def _token(asker: Asker) -> str:
@@ -284,9 +321,9 @@ class Slots:
             raise outcome.error
         self._own.keep(asker, own._replace(written=now))
 
-    def take(self, asker: Asker, wants: WriteSet, creation: Creation) -> Protocol[list[str]]:
+    def take(self, asker: Asker, wants: WriteSet, creation: Creation) -> Protocol[Waited]:
         """Wait until nobody is ahead, and keep the place; at the deadline, return who still is."""
-        attempt = 0
+        attempt, waiting = 0, _Waiting(asker, self._clock)
         before: list[str] | None = None
         while True:
             entries, now = (yield from self.listed(asker.folder, asker)), self._clock()
@@ -301,8 +338,9 @@ class Slots:
             # Who has become the next asks often: the holder has just begun, and may soon be done.
             attempt = attempt + 1 if before == waited_for else 1
             longest = _LONGEST_WAIT if len(before) > 1 else _LONGEST_WAIT_OF_THE_NEXT
+            seconds = waiting.is_for(before)
             if not before or not (yield Pause(min(max(attempt, len(before)), longest), cut=True)):
-                return before
+                return Waited(before, seconds)
 
     def _come(
         self, asker: Asker, wants: WriteSet, entries: list[Entry], creation: Creation
@@ -472,12 +510,15 @@ class Slot:
         self._held = _Held(asker, creation, over, beats, os.getpid())
         take = self._slots.take(asker, self._wants, creation)
         try:
-            before = yield Decide(take, deadline=self._timeout)
+            waited: Waited = yield Decide(take, deadline=self._timeout)
         except FileNotFoundError as error:
             raise FileNotFoundError(errno.ENOENT, "there is no folder for its queue", self.table) from error
-        if before:
-            reason = f"others have wanted to write the same for {self._timeout:g} s: session {before[0]}"
+        if waited.behind:
+            reason = (
+                f"others have wanted to write the same for {self._timeout:g} s: session {waited.behind[0]}"
+            )
             raise TimeoutError(errno.ETIMEDOUT, reason, self.table)
+        observe_wait(self._guard.mount.arbiter, waited.seconds)
         beats.start()
 
     def _beats(self, asker: Asker, creation: Creation, over: threading.Event) -> None:

@@ -92,7 +92,7 @@ def observe(
 
 
 def observe_wait(arbiter: Arbiter | None, seconds: float | None) -> None:
-    """Say for how long somebody was in the queue of those who begin commits; None: not at all."""
+    """Say for how long somebody waited for others in a queue, for a commit or a slot; None: not at all."""
     if seconds is not None and is_loaded():
         with contextlib.suppress(Exception):
             instruments().wait(_kind_of(arbiter), seconds)

@@ -83,6 +83,7 @@ class Taker:
         self.asker, self.creation = Asker(folder, who, ""), Creation(who, who, folder)
         self.queues = Slots(clock)
         self.has = False
+        self.waited: float | None = None
         self._store = store
         self._steps = self.queues.take(self.asker, None, self.creation)
         self.request: Any = next(self._steps)
@@ -101,7 +102,7 @@ class Taker:
         try:
             self.request = self._steps.send(True if is_pause else perform(self.request, self._store))
         except StopIteration as end:
-            self.has = not end.value
+            self.has, self.waited = not end.value.behind, end.value.seconds
 
     def beats(self) -> None:
         """Show that it lives while it has the slot."""
@@ -314,6 +315,26 @@ def test_who_has_many_before_it_reads_no_more_entries_than_its_pauses_grow_by(me
 def test_who_has_others_before_it_looks_once_more_at_its_deadline(takers: Callable[[str], Taker]) -> None:
     assert takers("first").goes_on().has
     assert takers("second").goes_on().request.cut
+
+
+def test_who_waits_says_so_after_5_s_and_then_each_minute(
+    takers: Callable[[str], Taker], clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = takers("first").goes_on(), takers("second").goes_on()
+    said = []
+    for now in range(1, 130):
+        clock.now = now
+        first.beats()
+        second.goes_on()
+        said += [(now, each) for each in caplog.messages]
+        caplog.clear()
+    assert [now for now, _ in said] == [5, 65, 125]
+    assert said[1][1].startswith("second has waited 65 s in ")
+    assert said[1][1].endswith(f"/{TABLE}: for session first")
+    first.leaves()
+    assert second.goes_on().has
+    assert caplog.messages == []
+    assert (first.waited, second.waited) == (None, 129)
 
 
 def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:

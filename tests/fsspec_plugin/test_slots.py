@@ -7,13 +7,15 @@ import multiprocessing
 import os
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import pytest
 
-from putifabsent.fsspec_plugin import slots
+from putifabsent.fsspec_plugin import slots, telemetry
 from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
+from putifabsent.shim.requests import Pause
 from tests.fsspec_plugin.test_async import closed
 from tests.fsspec_plugin.tower_drivers import F, known
 from tests.stub import Fault, FaultStub, Op
@@ -125,6 +127,25 @@ def test_slots_are_had_in_the_order_in_which_they_were_asked_for(
     for thread in threads:
         thread.join()
     assert had == [0, 1, 2, 3]
+
+
+def test_for_how_long_somebody_waited_for_a_slot_is_measured(
+    memory: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(telemetry, "is_loaded", lambda: True)
+    monkeypatch.setattr(telemetry, "instruments", lambda: SimpleNamespace(wait=lambda _, s: waits.append(s)))
+    fs = memory.mount()
+    for seconds in (None, 3.5):
+
+        def takes(*_: Any, seconds: float | None = seconds) -> Any:
+            yield Pause(0)
+            return slots.Waited([], seconds)
+
+        monkeypatch.setattr(Slots, "take", takes)
+        with fs.slot(memory.name(TABLE)):
+            pass
+    assert waits == [3.5]
 
 
 def test_a_writer_of_hudi_s_waits_for_a_slot_that_its_commit_would_meet(
