@@ -193,27 +193,34 @@ class Tower:
         listed: Listed = yield from read(List(f"{ledger.root}/.heartbeat"))
         beats = {entry.name.rpartition("/")[2]: entry for entry in listed.entries}
         made = [each for each in ledger.state.completions.values() if not each.undone]
-        return {
-            instant: opened
-            for instant, opened in others.items()
-            if (instant in beats or opened.action == "clustering")
-            and self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant)) <= _LIFELESS
+        alive = {}
+        for instant, opened in others.items():
+            if instant not in beats and (yield from self._plan(ledger, instant, opened)) is None:
+                continue
+            silent = self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant))
             # Who has completed a later one has given this one up, even if its heartbeat goes on.
-            and not any(each.session == opened.session and each.instant > instant for each in made)
-        }
+            is_left = any(each.session == opened.session and each.instant > instant for each in made)
+            if silent <= _LIFELESS and not is_left:
+                alive[instant] = opened
+        return alive
+
+    def _plan(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[Mapping[str, Any] | None]:
+        """Return the plan of a clustering, as far as it can be read; None: it is something else."""
+        if opened.action not in _CLUSTERS:
+            return None
+        plan = (yield from self._declaration(ledger, instant, opened, "requested")) or {}
+        # Before table version 8 a clustering is called as what replaces partitions.
+        return plan if opened.action not in _WRITE or plan.get("clusteringPlan") else None
 
     def _wanted(
         self, ledger: Ledger, instant: str, opened: Opened, alive: Container[str]
     ) -> Protocol[WriteSet]:
         """Return what an open instant writes, as far as it is known."""
-        if opened.action == "clustering":
+        plan = yield from self._plan(ledger, instant, opened)
+        if plan is not None:
             inflight: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
-            if isinstance(inflight, Absent):
-                return {}  # another job may run it in an hour
-        if opened.action in _CLUSTERS:
-            plan = yield from self._declaration(ledger, instant, opened, "requested")
-            if opened.action not in _WRITE or (plan or {}).get("clusteringPlan"):
-                return hudi_sets.planned(plan or {})
+            # If it is not there, another job may run it in an hour.
+            return {} if isinstance(inflight, Absent) else hudi_sets.planned(plan)
         habit, _ = yield from self._expected(ledger, opened.session, alive)
         content = yield from self._declaration(ledger, instant, opened, "inflight")
         if content:

@@ -336,12 +336,13 @@ def test_nobody_waits_to_plan_a_clustering_that_is_not_due(drivers: list[Driver]
     assert turn is not None
 
 
+@pytest.mark.parametrize("action", ["clustering", "replacecommit"])  # since table version 8, and before
 def test_who_would_write_what_is_being_clustered_waits_for_a_while(
-    drivers: list[Driver], clock: Clock
+    drivers: list[Driver], clock: Clock, action: str
 ) -> None:
     a, b, c = drivers
     known(a, b)
-    requested = c.writer.requested("300", "clustering")
+    requested = c.writer.requested("300", action)
     c.writer.fs.pipe_file(requested, plan_of_clustering(F))
     a.begins("350", (F,))  # who knows when it is performed
     a.completes("350", (F,), upon="1")
@@ -352,6 +353,15 @@ def test_who_would_write_what_is_being_clustered_waits_for_a_while(
     clock.now += 1
     b.beats("400")
     assert a.asks().turn is not None
+
+
+def test_nobody_waits_for_who_has_given_up_replacing_partitions(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    requested = a.writer.requested("300", "replacecommit")
+    a.writer.fs.pipe_file(requested, b"")
+    a.writer.fs.pipe_file(requested.replace("requested", "inflight"), stats((F,), 0))
+    b.begins("400", (F,))
 
 
 def plan_of_clustering(group: str) -> bytes:
