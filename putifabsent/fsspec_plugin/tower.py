@@ -189,18 +189,18 @@ class Tower:
         """Return those whose heartbeats go on. A writer without any is over, or waits for nobody itself.
 
         A clustering has none: it is waited for as long as for a writer that shows no sign of life.
+        Its session may go on with commits meanwhile.
         """
         listed: Listed = yield from read(List(f"{ledger.root}/.heartbeat"))
         beats = {entry.name.rpartition("/")[2]: entry for entry in listed.entries}
         made = [each for each in ledger.state.completions.values() if not each.undone]
         alive = {}
         for instant, opened in others.items():
-            if instant not in beats and (yield from self._plan(ledger, instant, opened)) is None:
-                continue
             silent = self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant))
             # Who has completed a later one has given this one up, even if its heartbeat goes on.
             is_left = any(each.session == opened.session and each.instant > instant for each in made)
-            if silent <= _LIFELESS and not is_left:
+            clusters = (yield from self._plan(ledger, instant, opened)) is not None
+            if silent <= _LIFELESS and (clusters or (instant in beats and not is_left)):
                 alive[instant] = opened
         return alive
 

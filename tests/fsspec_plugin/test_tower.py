@@ -355,6 +355,16 @@ def test_who_would_write_what_is_being_clustered_waits_for_a_while(
     assert a.asks().turn is not None
 
 
+def test_who_commits_while_it_clusters_has_not_given_that_up(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b)
+    requested = c.writer.requested("300", "clustering")
+    c.writer.fs.pipe_file(requested, plan_of_clustering(F))
+    c.writer.fs.pipe_file(requested.replace("requested", "inflight"), b"")
+    c.commits("310", (G,))
+    assert a.asks().behind == "300 of session c"
+
+
 def test_nobody_waits_for_who_has_given_up_replacing_partitions(drivers: list[Driver]) -> None:
     a, b, _ = drivers
     known(a, b, F, F)
