@@ -16,6 +16,7 @@ import pytest
 from putifabsent.fsspec_plugin import slots, telemetry
 from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
 from putifabsent.shim.requests import Pause
+from tests.fsspec_plugin.children import in_a_child
 from tests.fsspec_plugin.test_async import closed
 from tests.fsspec_plugin.tower_drivers import F, known
 from tests.stub import Fault, FaultStub, Op
@@ -307,6 +308,59 @@ async def test_who_is_cancelled_while_it_comes_leaves_nothing_behind() -> None:
             await task
         assert [key for _, key in stub.objects if "/slots/" in key] == []
         await closed(fs)
+
+
+async def test_who_is_cancelled_while_it_waits_leaves_the_queue() -> None:
+    with FaultStub() as stub:
+        fs = fsspec.filesystem(
+            "pias3", asynchronous=True, **stub.storage_options("s3"), skip_instance_cache=True
+        )
+
+        def queue() -> list[str]:
+            return [key for _, key in list(stub.objects) if "/slots/" in key]
+
+        def both_came() -> None:
+            while len(queue()) < 2:
+                time.sleep(0.01)
+
+        async def comes() -> None:
+            async with fs.slot("bucket/table"):
+                pass
+
+        async with fs.slot("bucket/table"):
+            task = asyncio.create_task(comes())
+            await asyncio.to_thread(both_came)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len(queue()) == 1
+        assert queue() == []
+        await closed(fs)
+
+
+def leaves(slot: Any, table: str) -> bool:
+    """Leave a parent's slot in a child; return whether it is free then."""
+    slot.__exit__(None, None, None)
+    return is_free(fsspec.filesystem("piafile", skip_instance_cache=True), table)
+
+
+def test_a_forked_child_that_leaves_the_block_leaves_the_slot_to_its_parent(local: Ground) -> None:
+    fs, table = local.mount(), local.folder
+    with fs.slot(table) as slot:
+        assert in_a_child("fork", leaves, slot, table) is False
+        assert not is_free(fs, table)
+    assert is_free(fs, table)
+
+
+def test_a_slot_of_a_table_that_is_removed_meanwhile_ends_with_it(
+    ground: Ground, fs: Any, other: Any, table: str
+) -> None:
+    ground.write(f"{table}/file", b"")
+    with fs.slot(table):
+        other.rm(table, recursive=True)
+    assert entries(ground, fs, table) == []
+    ground.around.makedirs(table, exist_ok=True)
+    assert is_free(other, table)
 
 
 def test_who_is_interrupted_when_it_has_just_come_leaves_nothing_behind(

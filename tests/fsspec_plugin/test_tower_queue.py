@@ -10,6 +10,7 @@ import pytest
 
 from putifabsent.fsspec_plugin import slots, tower
 from tests.fsspec_plugin.grounds import ground_of
+from tests.fsspec_plugin.hudi_tables import table_in
 from tests.fsspec_plugin.tower_drivers import NEAR, ON_EACH, Clock, Driver, F, G, another_replica, known
 
 if TYPE_CHECKING:
@@ -184,6 +185,23 @@ def test_what_was_given_up_lets_nobody_wait_for_who_waits_for_it_for_long(
         clock.now += 10
         a.beats("400")
     assert a.asks().turn is not None
+
+
+@ON_EACH
+def test_who_waits_while_the_table_is_removed_and_made_anew_goes_on(
+    drivers: list[Driver], ground: Ground
+) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert (b.asks().turn, c.asks().turn) == (None, None)
+    a.writer.fs.rm(a.root, recursive=True)
+    table_in(ground)
+    ground.around.makedirs(f"{a.root}/.hoodie/.heartbeat", exist_ok=True)
+    b.commits("400", (F,))
+    c.commits("500", (F,))
+    a.commits("600", (F,))
+    assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
 
 
 def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Driver], ground: Ground) -> None:
