@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -31,7 +32,7 @@ from putifabsent.timeline.files import content_of
 if TYPE_CHECKING:
     from putifabsent.shim.formats.hudi_sets import WriteSet
     from putifabsent.shim.ledger.book import Ledger
-    from putifabsent.shim.ledger.facts import Opened, State
+    from putifabsent.shim.ledger.facts import Completion, Opened, State
 
 T = TypeVar("T")
 
@@ -43,6 +44,8 @@ _WAITED_FOR = _WRITE | _CLUSTERS
 
 _BETWEEN = {("commit", "inflight"): ""}
 """What stands between a pending instant's time and its state, where that is not its action."""
+
+_NOTHING: tuple[WriteSet] = ({},)
 
 _BY_GUESS = 120.0
 """Seconds for which a session waits of which nothing is known: it may write what nobody else does. So long,
@@ -77,7 +80,7 @@ class Tower:
         self._inserts = inserts
         self._watch = Watch(clock)
         self._slots = Slots(clock)
-        self._written: Cache[tuple[str, str], WriteSet] = Cache()
+        self._written: Cache[tuple[str, str], tuple[WriteSet]] = Cache()
         self._declared: Cache[tuple[str, str, str], Mapping[str, Any]] = Cache()
         self._tries: Cache[tuple[str, str], dict[str, WriteSet]] = Cache()
         self._since: Cache[tuple[str, str, str], tuple[float, float]] = Cache()
@@ -245,11 +248,23 @@ class Tower:
         return content
 
     def _forget_over(self, ledger: Ledger) -> None:
-        """Forget what instants have declared that are over: of a large commit it is megabytes."""
+        """Forget what instants have declared that are over, and have written before a session's last ones.
+
+        Of a large commit it is megabytes.
+        """
         tokens = {each.token for each in ledger.state.open.values()}
         for key in list(self._declared):
             if key[0] == ledger.root and key[1] not in tokens:
                 self._declared.pop(key, None)
+        counted, needed = Counter[str | None](), set()
+        for each in _newest_first(ledger.state):
+            if self._written.get((ledger.root, each.token), _NOTHING) != _NOTHING:
+                counted.update((None, each.session))
+                if counted[None] <= hudi_sets.NEWCOMER or counted[each.session] <= hudi_sets.OWN:
+                    needed.add(each.token)
+        for commit, known in list(self._written.items()):
+            if commit[0] == ledger.root and commit[1] not in needed and known != _NOTHING:
+                self._written.pop(commit, None)
 
     def _expected(
         self, ledger: Ledger, session: str, alive: Container[str]
@@ -287,27 +302,31 @@ class Tower:
 
     def _last(self, ledger: Ledger, session: str | None, most: int) -> Protocol[dict[str, WriteSet]]:
         """Return what the last commits of a session's writers have written, or of anybody's, by instant."""
-        made = sorted(ledger.state.completions.values(), key=lambda each: each.number, reverse=True)
         found: dict[str, WriteSet] = {}
-        for each in made:
+        for each in _newest_first(ledger.state):
             if len(found) == most:
                 break
-            is_theirs = session in (None, each.session) and not each.undone
-            if not is_theirs or each.name.rpartition(".")[2] not in _WRITE:
+            if session not in (None, each.session) or each.name.rpartition(".")[2] not in _WRITE:
                 continue
             key = (ledger.root, each.token)
-            if key not in self._written:
+            known = self._written.get(key)
+            if known is None:
                 path = ledger.path(each.body)
                 got = yield from _got(path)
                 if got is None:
                     continue  # not to be read now
                 content = _content(got, path)
-                self._written.keep(
-                    key, hudi_sets.written(content) if content and hudi_sets.is_a_writers(content) else {}
-                )
-            if self._written[key] != {}:
-                found[each.instant] = self._written[key]
+                is_a_writers = content and hudi_sets.is_a_writers(content)
+                known = self._written.keep(key, (hudi_sets.written(content) if is_a_writers else {},))
+            if known != _NOTHING:
+                found[each.instant] = known[0]
         return found
+
+
+def _newest_first(state: State) -> list[Completion]:
+    """Return the commits that stand, the last one first."""
+    made = (each for each in state.completions.values() if not each.undone)
+    return sorted(made, key=lambda each: each.number, reverse=True)
 
 
 def _newest(by_instant: Mapping[str, T]) -> dict[str, T]:

@@ -15,6 +15,7 @@ from putifabsent.fsspec_plugin import telemetry
 from putifabsent.fsspec_plugin.remote import Remote
 from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins
+from putifabsent.shim.formats.hudi_sets import NEWCOMER, OWN
 from tests.fsspec_plugin.grounds import ground_of
 from tests.fsspec_plugin.hudi_tables import table_in
 from tests.fsspec_plugin.tower_drivers import (
@@ -65,6 +66,20 @@ def test_what_was_declared_is_kept_no_longer_than_its_instant_is_open(drivers: l
         assert turn is not None
         b.remote.release_turn(b.root, turn)
     assert len(declared) == 0
+
+
+def test_what_was_written_is_kept_for_as_long_as_it_tells_what_is_next(drivers: list[Driver]) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    written = b.writer.fs.guard.rules.tower._written
+    for instant in range(300, 320):
+        a.begins(str(instant), (F,))
+        assert b.asks().behind == f"{instant} of session a"
+        a.completes(str(instant), (F,), upon="1")
+        turn = b.asks().turn
+        assert turn is not None
+        b.remote.release_turn(b.root, turn)
+    assert len(written) <= OWN + NEWCOMER
 
 
 def test_for_how_long_somebody_waited_is_measured_once_when_it_goes_on(

@@ -133,9 +133,9 @@ def test_who_is_not_known_may_write_anything() -> None:
 
 def test_what_is_too_long_to_be_said_is_said_by_partition_or_of_the_whole_table() -> None:
     assert coarse(None, 3) is None
-    few: WriteSet = {"p": Part(frozenset({F, G}))}
+    few = {"p": Part(frozenset({F, G}))}
     assert coarse(few, 3) == few
-    more: WriteSet = {**few, "q": Part(frozenset({F})), "r": Part(frozenset(), NEW)}
+    more = {**few, "q": Part(frozenset({F})), "r": Part(frozenset(), NEW)}
     assert coarse(more, 3) == {"p": Part(None), "q": Part(None), "r": Part(frozenset(), NEW)}
     assert coarse(more, 2) is None
 
