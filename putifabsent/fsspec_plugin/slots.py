@@ -25,7 +25,7 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -589,15 +589,24 @@ def _written(wants: WriteSet) -> Any:
 def _read(content: bytes) -> Waiter:
     try:
         entry = json.loads(content)
-        wants = entry["wants"]
-        if wants is not None:
-            wants = {
-                str(partition): Part(None if groups is None else frozenset(groups), Inserts(inserts))
-                for partition, (groups, inserts) in wants.items()
-            }
-        behind = frozenset(map(str, entry.get("behind", ())))
-        after = entry.get("after")
-        after = after if isinstance(after, int) else None
-        return Waiter(str(entry["session"]), str(entry["thread"]), wants, behind, after)
-    except (AttributeError, KeyError, TypeError, ValueError):
+        session, thread = str(entry["session"]), str(entry["thread"])
+    except (KeyError, TypeError, ValueError):
         return Waiter()
+    behind, after = entry.get("behind"), entry.get("after")
+    return Waiter(
+        session,
+        thread,
+        _read_wants(entry.get("wants")),
+        frozenset(map(str, behind if isinstance(behind, list) else ())),
+        after if isinstance(after, int) else None,
+    )
+
+
+def _read_wants(written: Any) -> WriteSet:
+    """Return what another is about to write; of another version's it may be anything."""
+    with suppress(AttributeError, TypeError, ValueError):
+        return {
+            str(partition): Part(None if groups is None else frozenset(groups), Inserts(inserts))
+            for partition, (groups, inserts) in written.items()
+        }
+    return None

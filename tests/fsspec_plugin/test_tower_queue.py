@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +130,22 @@ def test_whoever_waits_no_more_is_passed_over(drivers: list[Driver], clock: Cloc
     assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
 
 
+def test_who_waits_for_the_dead_waits_anew_for_no_longer_when_the_service_is_started_again(
+    drivers: list[Driver], clock: Clock
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    a.begins("300", (F,))
+    assert b.asks().turn is None
+    clock.now += 119
+    another_replica(b)
+    assert b.asks().turn is None
+    clock.now += 119
+    assert b.asks().turn is None
+    clock.now += 2
+    assert b.asks().turn is not None
+
+
 @ON_EACH
 def test_whoever_goes_on_waiting_keeps_its_place(drivers: list[Driver], clock: Clock) -> None:
     a, b, c = drivers
@@ -213,6 +230,28 @@ def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Drive
     taken = b.remote.take_turn(b.root, str(uuid.uuid4()), thread="main", lease=600.0)
     assert taken.turn is not None
     assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
+
+
+@pytest.mark.parametrize(
+    ("said", "waited_for"),
+    [
+        ({"wants": {"dt=1": [[F], 2]}}, True),  # as before entries said whom they came behind
+        ({"wants": {"dt=1": [[G], 0]}, "since": "a later version"}, False),
+        ({"wants": {"dt=1": [[G], 7]}}, True),
+        ({"wants": {"dt=1": {"groups": [G]}}}, True),
+        ({"wants": "a later version's"}, True),
+    ],
+)
+def test_who_waits_in_another_version_is_waited_for_though_it_may_not_be_known_for_what(
+    drivers: list[Driver], ground: Ground, said: dict[str, Any], waited_for: bool
+) -> None:
+    a, b, _ = drivers
+    known(a, b)
+    queue = f"{a.root}/.hoodie/.putifabsent/slots"
+    ground.around.makedirs(queue, exist_ok=True)
+    entry = {"session": "another", "thread": "main", **said}
+    ground.write(f"{queue}/0000000001~another", json.dumps(entry).encode())
+    assert (a.asks().behind == "session another, which came before") is waited_for
 
 
 @ON_EACH
