@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import uuid
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -322,6 +323,31 @@ def gets_of(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(store, "get", noted)
     return read
+
+
+def test_a_commit_where_nobody_else_writes_costs_one_listing_more(
+    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, _ = drivers
+    known(a, b, F, F)
+    sent: Counter[str] = Counter()
+    store = type(a.writer.fs.backend)
+    for kind in ("create", "head", "get", "list", "walk", "delete", "put", "publish"):
+        call = getattr(store, kind)
+
+        def counted(*args: Any, kind: str = kind, call: Any = call, **options: Any) -> Any:
+            sent[kind] += 1
+            return call(*args, **options)
+
+        monkeypatch.setattr(store, kind, counted)
+    tower, costs = a.writer.fs.guard.rules.tower, []
+    a.commits("300", (F,))  # the first one sees what the other has written
+    for instant, has in (("400", tower), ("500", None), ("600", tower)):
+        a.writer.fs.guard.rules.tower = has
+        sent.clear()
+        a.commits(instant, (F,))
+        costs.append(dict(sent))
+    assert costs[0] == costs[2] == {**costs[1], "list": costs[1]["list"] + 1}
 
 
 CLUSTERING = Begins(clusters=True, commits=2)
