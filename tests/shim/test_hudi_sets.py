@@ -109,6 +109,17 @@ def test_a_buckets_file_group_is_the_bucket() -> None:
     assert not meet(written(said(p=[stat(one)])), written(said(p=[stat(third)])))
 
 
+def test_whoever_begins_buckets_may_begin_one_that_another_begins() -> None:
+    """Under a bucket index a row has one bucket to go to, and Hudi compares commits by bucket."""
+    buckets = [f"{number:08}-09c5-4fc1-b9b9-bef42c59d745-0" for number in range(4)]
+    one, two, three, four = (written(said("INSERT", p=[stat(each, numInserts=1)])) for each in buckets)
+    assert meet(expected([one, two]), expected([three, four]))
+    # Any name may begin with digits.
+    names = [f"{number}-09c5-4fc1-b9b9-bef42c59d745-0" for number in (12345678, 23456789, 34567890, 45678901)]
+    one, two, three, four = (written(said("INSERT", p=[stat(each, numInserts=1)])) for each in names)
+    assert not meet(expected([one, two]), expected([three, four]))
+
+
 def test_a_clustering_replaces_what_its_plan_reads() -> None:
     slices = [{"partitionPath": "p", "fileId": F}, {"partitionPath": "p", "fileId": G}]
     plan = {"clusteringPlan": {"inputGroups": [{"slices": slices}]}}

@@ -15,6 +15,7 @@ A file group is its file id; under a bucket index the bucket, with whose number 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -23,7 +24,9 @@ from typing import Any, NamedTuple, TypeAlias
 OWN, NEWCOMER = 2, 4
 """So many of its own last commits tell what a session writes next; of who has none, so many of anybody's."""
 
-_BUCKET_DIGITS = 8
+_BUCKET = re.compile(
+    "00[0-9]{6}"
+)  # eight digits, of numbers that are not large; any name may begin with some
 _NOTHING = ("", "null", None)
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 _OVER_PARTITIONS = frozenset({"DELETE_PARTITION", "INSERT_OVERWRITE"})
@@ -105,7 +108,9 @@ def written(metadata: Mapping[str, Any]) -> WriteSet:
     for partition, each in stats.items():
         inserts = [stat for stat in each if stat.get("numInserts")]
         gone_on = any(stat.get("prevCommit") not in _NOTHING for stat in inserts)
-        where = Inserts.ANY if gone_on else Inserts.NEW if inserts else Inserts.NONE
+        # A bucket that one begins, another may begin.
+        is_any = gone_on or all(_group(stat).isdecimal() for stat in inserts)
+        where = Inserts.NONE if not inserts else Inserts.ANY if is_any else Inserts.NEW
         is_over = operation in _OVER_PARTITIONS
         found[partition] = Part(None) if is_over else Part(frozenset(map(_group, each)), where)
     for partition in metadata.get("partitionToReplaceFileIds") or ():
@@ -171,8 +176,8 @@ def _both(one: Part, other: Part) -> Part:
 
 def _group(stat: Mapping[str, Any]) -> str:
     name = str(stat.get("fileId"))
-    bucket = name[:_BUCKET_DIGITS]
-    return bucket if bucket.isdecimal() else name
+    bucket = _BUCKET.match(name)
+    return bucket[0] if bucket else name
 
 
 def _stats(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
