@@ -152,8 +152,11 @@ class Tower:
         Who came before all that it has open would wait for ever, if each commit began while the last is open.
         Yet that may be one that was given up, and is waited for: so not for long.
         """
-        tokens = ledger.state.tokens
-        own = [tokens.get(each.token, 0) for each in alive.values() if each.session == ledger.session]
+        own = []
+        for instant, each in alive.items():
+            # Nobody waits for a clustering that is planned; and what is clustered waits for no commit.
+            if each.session == ledger.session and (yield from self._plan(ledger, instant, each)) is None:
+                own.append(ledger.state.tokens.get(each.token, 0))
         if own and self._waited(ledger, asker.thread) > _BY_GUESS:
             return []
         return (yield from self._slots.ahead(asker, mine, entries, begun=min(own, default=None)))

@@ -30,6 +30,7 @@ from tests.fsspec_plugin.tower_drivers import (
     G,
     another_replica,
     known,
+    plan_of_clustering,
     stats,
 )
 
@@ -413,11 +414,6 @@ def test_nobody_waits_for_who_has_given_up_replacing_partitions(drivers: list[Dr
     a.writer.fs.pipe_file(requested, b"")
     a.writer.fs.pipe_file(requested.replace("requested", "inflight"), stats((F,), 0))
     b.begins("400", (F,))
-
-
-def plan_of_clustering(group: str) -> bytes:
-    slices = [{"partitionPath": "dt=1", "fileId": group}]
-    return json.dumps({"clusteringPlan": {"inputGroups": [{"slices": slices}]}}).encode()
 
 
 def test_the_same_call_again_has_the_same_turn_whatever_is_in_the_way(drivers: list[Driver]) -> None:

@@ -12,7 +12,17 @@ import pytest
 from putifabsent.fsspec_plugin import slots, tower
 from tests.fsspec_plugin.grounds import ground_of
 from tests.fsspec_plugin.hudi_tables import table_in
-from tests.fsspec_plugin.tower_drivers import NEAR, ON_EACH, Clock, Driver, F, G, another_replica, known
+from tests.fsspec_plugin.tower_drivers import (
+    NEAR,
+    ON_EACH,
+    Clock,
+    Driver,
+    F,
+    G,
+    another_replica,
+    known,
+    plan_of_clustering,
+)
 
 if TYPE_CHECKING:
     from tests.fsspec_plugin.grounds import Ground
@@ -184,6 +194,18 @@ def test_who_begins_each_commit_while_the_last_is_open_lets_those_who_came_befor
     assert a.asks().behind == "session c, which came before"
     a.completes("400", (F,), upon="1")
     c.begins("500", (F, G))
+
+
+def test_who_has_planned_a_clustering_overtakes_nobody(drivers: list[Driver]) -> None:
+    a, b, c = drivers
+    known(a, b, F, F)
+    c.commits("250", (F,))
+    a.writer.fs.pipe_file(a.writer.requested("300", "clustering"), plan_of_clustering(G))
+    b.begins("350", (F,))
+    assert c.asks().turn is None
+    b.completes("350", (F,), upon="1")
+    assert a.asks().behind == "session c, which came before"
+    c.begins("400", (F,))
 
 
 def test_what_was_given_up_lets_nobody_wait_for_who_waits_for_it_for_long(

@@ -98,6 +98,11 @@ def stats(groups: tuple[str, ...], inserts: int, upon: str = "") -> bytes:
     return json.dumps({"operationType": "UPSERT", "partitionToWriteStats": {"dt=1": said}}).encode()
 
 
+def plan_of_clustering(group: str) -> bytes:
+    slices = [{"partitionPath": "dt=1", "fileId": group}]
+    return json.dumps({"clusteringPlan": {"inputGroups": [{"slices": slices}]}}).encode()
+
+
 def known(a: Driver, b: Driver, of_a: str = F, of_b: str = G) -> None:
     """Let each have written a file group, so that it is expected to write that."""
     a.commits("100", (of_a,))
