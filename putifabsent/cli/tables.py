@@ -345,7 +345,7 @@ def _turns_lines(found: upkeep.TableTurns) -> Iterator[Table | str]:
     if found.waiting:
         table = empty_table("session", "wants to write", "said so last")
         for each in found.waiting:
-            table.add_row(Text(each.session), Text(_wanted(each)), f"{each.written:%H:%M:%S %Z}")
+            table.add_row(Text(each.session), Text(_wanted(each)), _time(each.written))
         yield table
 
 

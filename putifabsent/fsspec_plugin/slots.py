@@ -25,10 +25,10 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, InMemory, Listed, PutOutcome, Refused
 from putifabsent.errors import NameTaken
@@ -36,9 +36,9 @@ from putifabsent.fsspec_plugin.ledgers import MAY_NOT_DELETE
 from putifabsent.fsspec_plugin.mount import Cache
 from putifabsent.fsspec_plugin.steps import Aside, Decide, Steps
 from putifabsent.fsspec_plugin.telemetry import observe_wait
-from putifabsent.shim.formats.hudi_sets import Inserts, Part, WriteSet, coarse, meet
+from putifabsent.shim.formats.hudi_sets import Part, WriteSet, coarse, decoded, encoded, meet
 from putifabsent.shim.names import Role
-from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, read, removed
+from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, StoreTime, read, removed
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -158,6 +158,14 @@ class _Waiting:
         return seconds
 
 
+def _now(entries: list[Entry]) -> Protocol[datetime | None]:
+    """Return the store's time. Of a store that does not say it, one entry is taken to be of now."""
+    if not entries:
+        return None
+    now: datetime | None = yield StoreTime(entries[0].name)
+    return now or max(each.created for each in entries)
+
+
 def _token(asker: Asker) -> str:
     """Return how the names of its entries end, whichever replica of a service writes them."""
     whose = f"{asker.session}\n{asker.thread}"
@@ -185,14 +193,14 @@ class Slots:
         self._stood_still = -math.inf  # until when: an entry of its own was not written for too long
 
     def listed(self, folder: str, asker: Asker | None = None) -> Protocol[list[Entry]]:
-        """Return the entries of those who live, the first first. One request.
+        """Return the entries of those who live, the first first. One request; for no asker two.
 
         For an asker the others are removed, as are its own but for the last; and its place is what is listed,
         whoever has written that.
         """
         listed: Listed = yield from read(List(folder))
         entries = sorted(listed.entries)
-        now = self._time_of_store(asker, entries)
+        now = (yield from _now(entries)) if asker is None else self._written_at(asker, entries)
         alive: list[Entry] = []
         over: list[Entry] = []
         for entry in entries:
@@ -225,10 +233,8 @@ class Slots:
             return False
         return True
 
-    def _time_of_store(self, asker: Asker | None, entries: list[Entry]) -> datetime | None:
-        """Return a time of the store's that is not long past: who looks for itself has written just now."""
-        if asker is None:
-            return max((each.created for each in entries), default=None)
+    def _written_at(self, asker: Asker, entries: list[Entry]) -> datetime | None:
+        """Return a time of the store's that is not long past: who waits has written just now."""
         own, now = self._own.get(asker), self._clock()
         if own is None or own.written < own.since or now - own.written > LIFELESS:
             return None
@@ -309,7 +315,7 @@ class Slots:
         content = {
             "session": asker.session,
             "thread": asker.thread,
-            "wants": _written(coarse(wants, _LONGEST_SET)),
+            "wants": encoded(coarse(wants, _LONGEST_SET)),
             "behind": [_entry(each.name) for each in entries if each.name < own.path],
             "after": own.after,
             "at": now,
@@ -577,15 +583,6 @@ def _folder_in(table: str, partition: str) -> str:
     return "" if inside == "." else f"{inside}/"
 
 
-def _written(wants: WriteSet) -> Any:
-    if wants is None:
-        return None
-    return {
-        partition: [None if part.groups is None else sorted(part.groups), part.inserts.value]
-        for partition, part in wants.items()
-    }
-
-
 def _read(content: bytes) -> Waiter:
     try:
         entry = json.loads(content)
@@ -596,17 +593,7 @@ def _read(content: bytes) -> Waiter:
     return Waiter(
         session,
         thread,
-        _read_wants(entry.get("wants")),
+        decoded(entry.get("wants")),
         frozenset(map(str, behind if isinstance(behind, list) else ())),
         after if isinstance(after, int) else None,
     )
-
-
-def _read_wants(written: Any) -> WriteSet:
-    """Return what another is about to write; of another version's it may be anything."""
-    with suppress(AttributeError, TypeError, ValueError):
-        return {
-            str(partition): Part(None if groups is None else frozenset(groups), Inserts(inserts))
-            for partition, (groups, inserts) in written.items()
-        }
-    return None

@@ -132,6 +132,14 @@ def test_turns_show_nobody_who_is_dead_and_remove_nothing(begun: Path) -> None:
     assert dead.exists()
 
 
+def test_of_who_waits_the_day_is_shown_on_which_it_said_so(begun: Path) -> None:
+    """Local disk does not tell its time: whoever is alone in the queue may have died long ago."""
+    waits(begun, "driver-3", None)
+    (dead,) = begun.rglob("slots/*~*")
+    os.utime(dead, (0, 0))
+    assert "1970-01-01 00:00:00" in run("turns", str(begun)).stdout
+
+
 def test_turns_show_who_writes_and_who_waits_in_their_order(begun: Path) -> None:
     waits(begun, "driver-3", {"dt=1": Part(frozenset("fg"))})
     waits(begun, "driver-2", None)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.backends.base import Creation, Refused
+from putifabsent.backends.base import Creation, Entry, Listed, Refused
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.fsspec_plugin import slots
 from putifabsent.fsspec_plugin.slots import Asker, Slots
 from putifabsent.shim import drive
 from putifabsent.shim.formats.hudi_sets import Part
-from putifabsent.shim.requests import Delete, Get, List, Pause, Put, perform
+from putifabsent.shim.requests import Delete, Get, List, Pause, Put, StoreTime, perform
 from tests.fsspec_plugin.tower_drivers import F, G, another_replica, known
 
 if TYPE_CHECKING:
@@ -360,6 +360,25 @@ def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
     assert [next(waiting[2]) for _ in range(7)] == [2, 3, 4, 5, 6, 6, 6]
     drive.run(queues.leave(Asker(folder, "0", ""), creation("0")), store, 30.0)
     assert [next(waiting[2]) for _ in range(7)] == [1, 2, 3, 4, 4, 4, 4]
+
+
+def test_whoever_only_looks_goes_by_the_time_of_the_store_where_that_tells_it() -> None:
+    """By the entries' own times the only one lives, however old it is, and none beside one that is ahead."""
+    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+    def seen(*seconds: float) -> list[int]:
+        entries = [Entry(f"t/slots/{n}~x", now + timedelta(seconds=each)) for n, each in enumerate(seconds)]
+        look, answer = Slots().listed("t/slots"), None
+        while True:
+            try:
+                request = look.send(answer)
+            except StopIteration as end:
+                return [entries.index(each) for each in end.value]
+            answer = now if isinstance(request, StoreTime) else Listed(tuple(entries))
+
+    assert seen() == []
+    assert seen(-600) == []
+    assert seen(-10, 600, -5) == [0, 2]
 
 
 def test_an_entry_has_no_more_than_some_kilobytes_however_much_is_to_be_written() -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -163,6 +164,26 @@ def coarse(wants: WriteSet, most: int) -> WriteSet:
     if len(wants) + sum(len(part.groups or ()) for part in wants.values()) <= most:
         return wants
     return {partition: Part(None) if part.groups else part for partition, part in wants.items()}
+
+
+def encoded(wants: WriteSet) -> Any:
+    """Return a set as it is written, as JSON."""
+    if wants is None:
+        return None
+    return {
+        partition: [None if part.groups is None else sorted(part.groups), part.inserts.value]
+        for partition, part in wants.items()
+    }
+
+
+def decoded(written: Any) -> WriteSet:
+    """Return a set that was written; what another version has written may be anything."""
+    with suppress(AttributeError, TypeError, ValueError):
+        return {
+            str(partition): Part(None if groups is None else frozenset(groups), Inserts(inserts))
+            for partition, (groups, inserts) in written.items()
+        }
+    return None
 
 
 _NONE = Part(frozenset())
