@@ -297,7 +297,7 @@ final class Turn {
             known = refusal.isDecided();
             throw refusal.asHadoopSays();
           }
-          LOG.debug("the turn of {}: {}", table, refusal.getMessage());
+          waiting.isFor("an answer of the service: " + refusal.getMessage());
         }
       } while (waitsHere ? pauses.goOn(LOOKS_MILLIS) : pauses.goOn());
       return Optional.empty();

@@ -392,6 +392,15 @@ public class TurnTest {
   }
 
   @Test
+  public void whoWaitsForAStoreThatDoesNotAnswerSaysSo() throws Exception {
+    LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(Waiting.class));
+    liar.always("turns/take", LiarService.Fate.SLOW);
+    assertThat(take(asked(session(liar.address)), TimeUnit.SECONDS.toNanos(8))).isEmpty();
+    log.stopCapturing();
+    assertThat(log.getOutput()).contains("for an answer of the service: the store is slow");
+  }
+
+  @Test
   public void aServiceThatRefusesIsNotWaitedFor() throws IOException {
     Configuration conf = session();
     conf.set(Settings.SECRET, "not the right secret at all");
