@@ -189,6 +189,7 @@ class Slots:
         self._watch = Watch(clock)
         self._own: Cache[Asker, _Place] = Cache()
         self._waiters: Cache[tuple[str, object], Waiter] = Cache()
+        self._said: Cache[tuple[str, str], tuple[float, WriteSet]] = Cache()  # when last, and what
         self._refused: Cache[str, float] = Cache()  # where nothing may be removed, and until when none tries
         self._stood_still = -math.inf  # until when: an entry of its own was not written for too long
 
@@ -385,7 +386,16 @@ class Slots:
         if known is None:
             got: Got | Absent = yield from read(Get(entry.name))
             known = self._waiters.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
+        self._said.keep((posixpath.dirname(entry.name), known.session), (self._clock(), known.wants))
         return known
+
+    def said(self, folder: str, session: str, otherwise: WriteSet) -> WriteSet:
+        """Return what a session wanted when it was seen in a queue last, if that is not long ago.
+
+        Its entry goes when its commit begins, and what that writes is declared only later.
+        """
+        seen, wants = self._said.get((folder, session), (-math.inf, None))
+        return wants if self._clock() - seen <= LIFELESS else otherwise
 
 
 class Losers:

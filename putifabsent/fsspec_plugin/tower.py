@@ -231,6 +231,7 @@ class Tower:
         content = yield from self._declaration(ledger, instant, opened, "inflight")
         if content:
             return hudi_sets.declared(content, habit)
+        habit = self._slots.said(queue_of(ledger.name.state), opened.session, habit)
         undeclared = self._watch.unchanged(f"{ledger.root}/{instant} undeclared", opened.token)
         # Who writes and has not said what never will; a stream may have no rows for hours.
         return habit if content is None or undeclared <= _BY_GUESS else {}
