@@ -25,9 +25,10 @@ from putifabsent.fsspec_plugin.hudi import Hudi
 from putifabsent.fsspec_plugin.ledgers import Ledgers
 from putifabsent.fsspec_plugin.mount import MOST_KNOWN, Cache, Mount, new_token
 from putifabsent.fsspec_plugin.paths import check_path, spelled_out
+from putifabsent.fsspec_plugin.queues import Queues
 from putifabsent.fsspec_plugin.reads import Reads
 from putifabsent.fsspec_plugin.removals import Removals
-from putifabsent.fsspec_plugin.slots import Losers, Slots
+from putifabsent.fsspec_plugin.slots import Losers
 from putifabsent.fsspec_plugin.steps import Aside, Call, Decide, Steps, looked, not_looked_at
 from putifabsent.shim import create as native
 from putifabsent.shim.requests import Get, Head, Located, Protocol, read
@@ -52,8 +53,8 @@ class Guard:
         # By what speaks for a name, nothing, and what speaks against it.
         self._evident: Cache[tuple[str, ...], bool] = Cache(MOST_KNOWN)
         self.ledgers = Ledgers(mount)
-        self.slots = Slots()  # watched for as long as the mount is there
-        self.losers = Losers(mount, self.slots)
+        self.queues = Queues()  # watched for as long as the mount is there
+        self.losers = Losers(mount, self.queues)
         self.reads = Reads(mount, self)
         self.removals = Removals(mount, self)
         self.rules = Hudi(mount, self) if Hudi.format in mount.policy.formats else None

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from putifabsent.backends.base import Absent, Creation, Entry, Got, Listed
 from putifabsent.fsspec_plugin.mount import Cache
-from putifabsent.fsspec_plugin.slots import LIFELESS, Asker, Slots, Watch, queue_of
+from putifabsent.fsspec_plugin.queues import LIFELESS, Asker, Queues, Watch, queue_of
 from putifabsent.shim.formats import hudi_sets
 from putifabsent.shim.requests import Get, List, Protocol, read
 from putifabsent.timeline.files import content_of
@@ -79,7 +79,7 @@ class Tower:
         self._clock = clock
         self._inserts = inserts
         self._watch = Watch(clock)
-        self._slots = Slots(clock)
+        self._queues = Queues(clock)
         self._written: Cache[tuple[str, str], tuple[WriteSet]] = Cache()
         self._declared: Cache[tuple[str, str, str], Mapping[str, Any]] = Cache()
         self._tries: Cache[tuple[str, str], dict[str, WriteSet]] = Cache()
@@ -113,7 +113,7 @@ class Tower:
         asker = Asker(queue_of(ledger.name.state), ledger.session, thread)
         self._forget_over(ledger)
         # A clustering may be of any file group: who waits for it would wait for all that it waits for.
-        entries = [] if begins.clusters else (yield from self._slots.listed(asker.folder, asker))
+        entries = [] if begins.clusters else (yield from self._queues.listed(asker.folder, asker))
         # Its own tell whether those in the queue may wait for this session itself.
         watched = {
             instant: opened
@@ -140,7 +140,7 @@ class Tower:
         before = yield from self._before(asker, ledger, mine, entries, alive)
         found += [f"session {each}, which came before" for each in before]
         if found:
-            yield from self._slots.wait(asker, mine, entries, creation, ledger.state.number)
+            yield from self._queues.wait(asker, mine, entries, creation, ledger.state.number)
             self._rests.keep(asker, self._clock() + min(len(found) - 1, _LONGEST_REST))
         return found
 
@@ -159,7 +159,7 @@ class Tower:
                 own.append(ledger.state.tokens.get(each.token, 0))
         if own and self._waited(ledger, asker.thread) > _BY_GUESS:
             return []
-        return (yield from self._slots.ahead(asker, mine, entries, begun=min(own, default=None)))
+        return (yield from self._queues.ahead(asker, mine, entries, begun=min(own, default=None)))
 
     def _waited(self, ledger: Ledger, thread: str) -> float:
         """Return for how many seconds a thread has asked in vain, and again and again."""
@@ -174,7 +174,7 @@ class Tower:
         self._since.pop((ledger.root, ledger.session, thread), None)
         asker = Asker(queue_of(ledger.name.state), ledger.session, thread)
         self._rests.pop(asker, None)
-        return (yield from self._slots.leave(asker, creation))
+        return (yield from self._queues.leave(asker, creation))
 
     def learn(self, ledger: Ledger, turn: int) -> Protocol[None]:
         """Keep what this session was about to complete in a turn, of this number, and did not.
@@ -231,7 +231,7 @@ class Tower:
         content = yield from self._declaration(ledger, instant, opened, "inflight")
         if content:
             return hudi_sets.declared(content, habit)
-        habit = self._slots.said(queue_of(ledger.name.state), opened.session, habit)
+        habit = self._queues.said(queue_of(ledger.name.state), opened.session, habit)
         undeclared = self._watch.unchanged(f"{ledger.root}/{instant} undeclared", opened.token)
         # Who writes and has not said what never will; a stream may have no rows for hours.
         return habit if content is None or undeclared <= _BY_GUESS else {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from putifabsent.backends.base import STATE_FOLDER, Absent, Creation, Found, Listed
 from putifabsent.errors import ConfigError, OutcomeUnknown
 from putifabsent.fsspec_plugin.mount import new_token
-from putifabsent.fsspec_plugin.slots import queue_of
+from putifabsent.fsspec_plugin.queues import queue_of
 from putifabsent.fsspec_plugin.stores import terms_of
 from putifabsent.shim.arbiter_choice import NATIVE, Terms, look_for_others
 from putifabsent.shim.formats.hudi_layout import was_moved

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from putifabsent.backends.base import Found, Listed
 from putifabsent.errors import ConfigError
-from putifabsent.fsspec_plugin.slots import Slots, queue_of
+from putifabsent.fsspec_plugin.queues import Queues, queue_of
 from putifabsent.shim.arbiter_choice import look_for_others
 from putifabsent.shim.formats.hudi_sets import Inserts, Part
 from putifabsent.shim.ledger.book import HalfRemoved, Ledger, by_life, is_marker
@@ -97,9 +97,9 @@ def turns_of(fs: GuardedFileSystem, path: str) -> TableTurns | None:
 
 
 def _queue(ledger: Ledger) -> Protocol[list[Waiting]]:
-    slots, found = Slots(), []
-    for entry in (yield from slots.listed(queue_of(ledger.name.state))):
-        who = yield from slots.waiter(entry)
+    queues, found = Queues(), []
+    for entry in (yield from queues.listed(queue_of(ledger.name.state))):
+        who = yield from queues.waiter(entry)
         if who.session:
             wants = who.wants
             groups = None if wants is None else {key: _count(part) for key, part in wants.items()}

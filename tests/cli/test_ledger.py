@@ -10,8 +10,8 @@ import fsspec
 import pytest
 
 from putifabsent.backends.base import Creation
+from putifabsent.fsspec_plugin.queues import Asker, Queues, queue_of
 from putifabsent.fsspec_plugin.remote import Remote
-from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
 from putifabsent.shim.formats.hudi_sets import Part
 from tests.cli.test_upkeep import printed, run
 
@@ -116,10 +116,10 @@ def test_a_horizon_ahead_of_time_names_what_ends_it(table: Path) -> None:
 
 def waits(table: Path, session: str, wants: WriteSet) -> None:
     fs = fsspec.filesystem("piafile", writer_session=session, skip_instance_cache=True)
-    ledger, slots = fs.ledger(str(table)), Slots()
+    ledger, queues = fs.ledger(str(table)), Queues()
     creation = Creation(str(uuid.uuid4()), fs.writer, ledger.name.state)
     asker = Asker(queue_of(ledger.name.state), session, "main")
-    fs.perform(slots.wait(asker, wants, fs.perform(slots.listed(asker.folder)), creation))
+    fs.perform(queues.wait(asker, wants, fs.perform(queues.listed(asker.folder)), creation))
 
 
 def test_turns_show_nobody_who_is_dead_and_remove_nothing(begun: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from putifabsent.backends.base import Refused
 from putifabsent.errors import NameTaken
+from putifabsent.fsspec_plugin.queues import queue_of
 from putifabsent.fsspec_plugin.remote import Remote
-from putifabsent.fsspec_plugin.slots import queue_of
 
 if TYPE_CHECKING:
     import pytest

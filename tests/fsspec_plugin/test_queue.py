@@ -14,8 +14,8 @@ import pytest
 
 from putifabsent.backends.base import Creation, Entry, Listed, Refused
 from putifabsent.backends.memory import MemoryStore
-from putifabsent.fsspec_plugin import slots
-from putifabsent.fsspec_plugin.slots import Asker, Slots
+from putifabsent.fsspec_plugin import queues
+from putifabsent.fsspec_plugin.queues import Asker, Queues
 from putifabsent.shim import drive
 from putifabsent.shim.formats.hudi_sets import Part
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put, StoreTime, perform
@@ -34,7 +34,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 def test_of_two_who_come_at_once_one_has_it(memory: Ground) -> None:
     """Whatever the order of their requests."""
-    store, queues = memory.mount().mount.store, Slots()
+    store, queues = memory.mount().mount.store, Queues()
 
     def holders(folder: str, order: Iterable[int]) -> list[int]:
         takes = [
@@ -81,7 +81,7 @@ class Taker:
 
     def __init__(self, store: Store, folder: str, who: str, clock: Clock) -> None:
         self.asker, self.creation = Asker(folder, who, ""), Creation(who, who, folder)
-        self.queues = Slots(clock)
+        self.queues = Queues(clock)
         self.has = False
         self.waited: float | None = None
         self._store = store
@@ -225,7 +225,7 @@ def test_of_two_entries_of_one_waiter_the_later_is_its_place(memory: Ground, clo
     store, folder = memory.mount().mount.store, memory.name(TABLE)
     asker, other = Asker(folder, "a", "main"), Asker(folder, "b", "main")
     creation = Creation("token", "a", folder)
-    one, another = Slots(clock), Slots(clock)
+    one, another = Queues(clock), Queues(clock)
     drive.run(one.wait(asker, None, [], creation), store, 30.0)
     seen = drive.run(one.listed(folder), store, 30.0)
     drive.run(another.wait(other, None, seen, creation), store, 30.0)
@@ -248,18 +248,18 @@ def test_what_was_left_by_who_may_not_remove_it_is_nobody_s_place(
     def refused(*_: Any) -> Any:
         raise PermissionError(errno.EACCES, "s3:DeleteObject")
 
-    monkeypatch.setattr(slots, "removed", refused)
-    for queues in (Slots(clock), Slots(clock)):
-        seen = drive.run(queues.listed(folder, asker), store, 30.0)
-        drive.run(queues.wait(asker, None, seen, creation), store, 30.0)
-        drive.run(queues.leave(asker, creation), store, 30.0)
+    monkeypatch.setattr(queues, "removed", refused)
+    for each in (Queues(clock), Queues(clock)):
+        seen = drive.run(each.listed(folder, asker), store, 30.0)
+        drive.run(each.wait(asker, None, seen, creation), store, 30.0)
+        drive.run(each.leave(asker, creation), store, 30.0)
     assert len(names(store, folder)) == 2
 
 
 def test_who_may_not_delete_hears_it_once_and_tries_again_after_ten_minutes(
     memory: Ground, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, folder, queues = memory.mount().mount.store, memory.name(TABLE), Slots(clock)
+    store, folder, queues = memory.mount().mount.store, memory.name(TABLE), Queues(clock)
 
     def comes_and_goes(who: str) -> int:
         """Take a slot and leave it; return how often something was to be removed."""
@@ -288,7 +288,9 @@ def test_who_may_not_delete_hears_it_once_and_tries_again_after_ten_minutes(
 def test_of_many_who_come_at_once_each_reads_one_entry_before_it_goes_behind(memory: Ground) -> None:
     store, folder = memory.mount().mount.store, memory.name(TABLE)
 
-    takes = [Slots().take(Asker(folder, each, ""), None, Creation(each, each, folder)) for each in "abcdefgh"]
+    takes = [
+        Queues().take(Asker(folder, each, ""), None, Creation(each, each, folder)) for each in "abcdefgh"
+    ]
     answers: list[Any] = [None] * len(takes)
     for kind in (List, Put, List, Get):
         requests = [take.send(answer) for take, answer in zip(takes, answers, strict=True)]
@@ -302,7 +304,7 @@ def test_who_has_many_before_it_reads_no_more_entries_than_its_pauses_grow_by(me
     store, folder = memory.mount().mount.store, memory.name(TABLE)
     reads = []
     for who in "abcdefghi":
-        take = Slots().take(Asker(folder, who, ""), None, Creation(who, who, folder))
+        take = Queues().take(Asker(folder, who, ""), None, Creation(who, who, folder))
         reads.append(0)
         answer: Any = None
         with suppress(StopIteration):
@@ -339,7 +341,7 @@ def test_who_waits_says_so_after_5_s_and_then_each_minute(
 
 def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
     """And who has many before it asks seldom."""
-    store, queues, folder = memory.mount().mount.store, Slots(), memory.name(TABLE)
+    store, queues, folder = memory.mount().mount.store, Queues(), memory.name(TABLE)
 
     def creation(who: str) -> Creation:
         return Creation(who, who, folder)
@@ -368,7 +370,7 @@ def test_whoever_only_looks_goes_by_the_time_of_the_store_where_that_tells_it() 
 
     def seen(*seconds: float) -> list[int]:
         entries = [Entry(f"t/slots/{n}~x", now + timedelta(seconds=each)) for n, each in enumerate(seconds)]
-        look, answer = Slots().listed("t/slots"), None
+        look, answer = Queues().listed("t/slots"), None
         while True:
             try:
                 request = look.send(answer)
@@ -384,13 +386,13 @@ def test_whoever_only_looks_goes_by_the_time_of_the_store_where_that_tells_it() 
 def test_an_entry_has_no_more_than_some_kilobytes_however_much_is_to_be_written() -> None:
     """It is written anew four times a minute, and read by all who wait."""
     wide = {f"dt={day}": Part(frozenset({F, G})) for day in range(5000)}
-    put = next(Slots().wait(Asker("t/slots", "a", ""), wide, [], Creation("token", "a", "t")))
+    put = next(Queues().wait(Asker("t/slots", "a", ""), wide, [], Creation("token", "a", "t")))
     assert isinstance(put, Put)
     assert len(put.body.whole()) < 100_000
 
 
 def test_an_entry_that_was_refused_is_tried_again_at_the_next_call() -> None:
-    queues, asker = Slots(), Asker("t/slots", "a", "")
+    queues, asker = Queues(), Asker("t/slots", "a", "")
     for _ in range(2):
         waits = queues.wait(asker, None, [], Creation("token", "a", "t"))
         assert isinstance(next(waits), Put)
@@ -399,7 +401,7 @@ def test_an_entry_that_was_refused_is_tried_again_at_the_next_call() -> None:
 
 
 def test_a_place_is_kept_when_it_can_t_be_written_anew(clock: Clock) -> None:
-    queues, asker = Slots(clock), Asker("t/slots", "a", "")
+    queues, asker = Queues(clock), Asker("t/slots", "a", "")
     creation = Creation("token", "a", "t")
     place = next(queues.wait(asker, None, [], creation))
     assert isinstance(place, Put)

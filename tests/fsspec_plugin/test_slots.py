@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import pytest
 
-from putifabsent.fsspec_plugin import slots, telemetry
-from putifabsent.fsspec_plugin.slots import Asker, Slots, queue_of
+from putifabsent.fsspec_plugin import queues, telemetry
+from putifabsent.fsspec_plugin.queues import Asker, Queues, queue_of
 from putifabsent.shim.requests import Pause
 from tests.fsspec_plugin.children import in_a_child
 from tests.fsspec_plugin.test_async import closed
@@ -141,9 +141,9 @@ def test_for_how_long_somebody_waited_for_a_slot_is_measured(
 
         def takes(*_: Any, seconds: float | None = seconds) -> Any:
             yield Pause(0)
-            return slots.Waited([], seconds)
+            return queues.Waited([], seconds)
 
-        monkeypatch.setattr(Slots, "take", takes)
+        monkeypatch.setattr(Queues, "take", takes)
         with fs.slot(memory.name(TABLE)):
             pass
     assert waits == [3.5]
@@ -172,7 +172,7 @@ def hold(folder: str, pipe: Any) -> None:
 def test_a_slot_whose_holder_was_killed_is_passed_over_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "LIFELESS", 0.5)
+    monkeypatch.setattr(queues, "LIFELESS", 0.5)
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     child = context.Process(target=hold, args=(str(tmp_path), there), daemon=True)
@@ -197,7 +197,7 @@ def dead(ground: Ground, fs: Any, table: str) -> None:
 def test_who_asks_again_and_again_for_a_moment_watches_for_long(
     ground: Ground, fs: Any, other: Any, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "LIFELESS", 0.5)
+    monkeypatch.setattr(queues, "LIFELESS", 0.5)
     dead(ground, fs, table)
     assert not is_free(other, table)
     time.sleep(0.6)
@@ -209,7 +209,7 @@ def test_who_comes_long_after_the_holder_has_died_waits_for_no_one(
     ground: Ground, fs: Any, other: Any, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead(ground, fs, table)
-    monkeypatch.setattr(slots, "LIFELESS", 0.4)
+    monkeypatch.setattr(queues, "LIFELESS", 0.4)
     time.sleep(1.1)  # S3 tells whole seconds
     assert is_free(other, table)
     assert entries(ground, fs, table) == []
@@ -238,19 +238,19 @@ def test_who_has_no_entry_removes_nothing_by_the_store_s_times(tmp_path: Path) -
         ahead = entry.with_name("0000000009~ahead")
         ahead.write_bytes(b"{}")
         os.utime(ahead, (entry.stat().st_mtime + 600,) * 2)
-        fs.mount.run(Slots().listed(str(entry.parent), Asker(str(entry.parent), "b", "")))
+        fs.mount.run(Queues().listed(str(entry.parent), Asker(str(entry.parent), "b", "")))
         assert entry.exists()
 
 
 def test_a_sign_of_life_that_is_under_way_is_not_there_after_the_end(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "_WRITTEN_EACH", 0.01)
+    monkeypatch.setattr(queues, "WRITTEN_EACH", 0.01)
     fs, table = memory.mount(), memory.name(TABLE)
     run, begun, ended = fs.mount.run, threading.Event(), threading.Event()
 
     def slowly(*args: Any, **options: Any) -> Any:
-        is_a_sign = options.get("deadline") == slots.LIFELESS
+        is_a_sign = options.get("deadline") == queues.LIFELESS
         if is_a_sign:
             begun.set()
             time.sleep(0.2)
@@ -270,7 +270,7 @@ def test_a_sign_of_life_that_is_under_way_is_not_there_after_the_end(
 def test_a_holder_whose_entry_was_removed_while_it_was_paused_has_its_place_again(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "_WRITTEN_EACH", 0.01)
+    monkeypatch.setattr(queues, "WRITTEN_EACH", 0.01)
     fs, table = memory.mount(), memory.name(TABLE)
     with fs.slot(table):
         first = entries(memory, fs, table)
@@ -387,8 +387,8 @@ def test_who_is_interrupted_when_it_has_just_come_leaves_nothing_behind(
 def test_a_slot_is_held_for_as_long_as_its_holder_lives(
     memory: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "LIFELESS", 0.4)
-    monkeypatch.setattr(slots, "_WRITTEN_EACH", 0.05)
+    monkeypatch.setattr(queues, "LIFELESS", 0.4)
+    monkeypatch.setattr(queues, "WRITTEN_EACH", 0.05)
     fs, table = memory.mount(), memory.name(TABLE)
     with fs.slot(table), pytest.raises(TimeoutError), fs.slot(table, timeout=1.2):
         pass

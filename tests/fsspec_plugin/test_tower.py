@@ -13,8 +13,8 @@ import pytest
 
 from putifabsent import Fenced
 from putifabsent.fsspec_plugin import telemetry
+from putifabsent.fsspec_plugin.queues import Queues
 from putifabsent.fsspec_plugin.remote import Remote
-from putifabsent.fsspec_plugin.slots import Slots
 from putifabsent.fsspec_plugin.tower import Begins
 from putifabsent.shim.formats.hudi_sets import NEWCOMER, OWN
 from tests.fsspec_plugin.grounds import ground_of
@@ -543,7 +543,7 @@ def test_whoever_may_not_look_waits_for_nobody(
     def refused(*_: Any) -> Any:
         raise PermissionError(errno.EACCES, "s3:ListBucket")
 
-    monkeypatch.setattr(Slots, "listed", refused)
+    monkeypatch.setattr(Queues, "listed", refused)
     assert b.asks().turn is not None
 
 

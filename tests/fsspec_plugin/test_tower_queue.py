@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from putifabsent.fsspec_plugin import slots, tower
+from putifabsent.fsspec_plugin import queues, tower
 from tests.fsspec_plugin.grounds import ground_of
 from tests.fsspec_plugin.hudi_tables import table_in
 from tests.fsspec_plugin.tower_drivers import (
@@ -288,6 +288,6 @@ def test_whoever_may_not_remove_its_entry_says_that_it_waits_no_more(
     def refused(*_: Any) -> Any:
         raise PermissionError(errno.EACCES, "s3:DeleteObject")
 
-    monkeypatch.setattr(slots, "removed", refused)
+    monkeypatch.setattr(queues, "removed", refused)
     b.commits("400", (F,))
     c.begins("500", (F,))
