@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from putifabsent.backends.base import Absent, Creation, Entry, Got, InMemory, Listed, PutOutcome, Refused
 from putifabsent.fsspec_plugin.ledgers import MAY_NOT_DELETE
 from putifabsent.fsspec_plugin.mount import Cache
-from putifabsent.shim.formats.hudi_sets import WriteSet, coarse, decoded, encoded, meet
+from putifabsent.shim.formats.hudi_sets import WriteSet, coarse, decoded, encoded, expected, meet
 from putifabsent.shim.requests import Get, List, Pause, Protocol, Put, StoreTime, read, removed
 
 if TYPE_CHECKING:
@@ -374,13 +374,14 @@ class Queues:
         self._said.keep((posixpath.dirname(entry.name), known.session), (self._clock(), known.wants))
         return known
 
-    def said(self, folder: str, session: str, otherwise: WriteSet) -> WriteSet:
-        """Return what a session wanted when it was seen in a queue last, if that is not long ago.
+    def said(self, folder: str, session: str, habit: WriteSet) -> WriteSet:
+        """Return what a session is expected to write, and what it wanted in a queue not long ago.
 
-        Its entry goes when its commit begins, and what that writes is declared only later.
+        Its entry goes when its commit begins, and what that writes is declared only later. It may also have
+        been of an earlier commit, which has shown more since.
         """
         seen, wants = self._said.get((folder, session), (-math.inf, None))
-        return wants if self._clock() - seen <= LIFELESS else otherwise
+        return expected([habit, wants]) if self._clock() - seen <= LIFELESS else habit
 
 
 def _read(content: bytes) -> Waiter:

@@ -187,32 +187,6 @@ def test_nor_is_it_forgotten_when_others_roll_that_back(drivers: list[Driver]) -
     assert c.asks().behind == "300 of session a"
 
 
-@ON_EACH
-def test_what_somebody_said_in_the_queue_is_expected_until_it_declares_what_it_writes(
-    drivers: list[Driver], clock: Clock
-) -> None:
-    a, b, c = drivers
-    known(a, b)
-    for instant in ("210", "220", "230", "240"):
-        b.commits(instant, (G,))
-    c.begins("250", (F, G))
-    c.meets_another("250")
-    b.writer.plans_rollback("260", "250")
-    b.begins("300", (G,))
-    assert c.asks().behind == "300 of session b"
-    assert a.asks().behind == "session c, which came before"
-    b.completes("300", (G,), upon="1")
-    turn = c.asks().turn
-    assert turn is not None
-    c.beats("400")
-    c.writer.fs.pipe_file(c.writer.requested("400"), b"")
-    c.remote.release_turn(c.root, turn)
-    assert a.asks().behind == "400 of session c"
-    clock.now += 61
-    c.beats("400")
-    assert a.asks().turn is not None
-
-
 def test_what_is_completed_costs_no_look_at_what_it_was_to_be(
     drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,6 +253,52 @@ def test_who_takes_the_turn_for_something_else_waits_no_more(drivers: list[Drive
     assert not ground.around.find(f"{a.root}/.hoodie/.putifabsent/slots")
 
 
+@ON_EACH
+def test_what_somebody_said_in_the_queue_is_expected_until_it_declares_what_it_writes(
+    drivers: list[Driver], clock: Clock
+) -> None:
+    a, b, c = drivers
+    known(a, b)
+    for instant in ("210", "220", "230", "240"):
+        b.commits(instant, (G,))
+    c.begins("250", (F, G))
+    c.meets_another("250")
+    b.writer.plans_rollback("260", "250")
+    b.begins("300", (G,))
+    assert c.asks().behind == "300 of session b"
+    assert a.asks().behind == "session c, which came before"
+    b.completes("300", (G,), upon="1")
+    turn = c.asks().turn
+    assert turn is not None
+    c.beats("400")
+    c.writer.fs.pipe_file(c.writer.requested("400"), b"")
+    c.remote.release_turn(c.root, turn)
+    assert a.asks().behind == "400 of session c"
+    clock.now += 61
+    c.beats("400")
+    assert a.asks().turn is not None
+
+
+def test_what_somebody_said_in_the_queue_does_not_hide_what_it_has_written_since(
+    drivers: list[Driver],
+) -> None:
+    a, b, c = drivers
+    known(a, b)
+    c.commits("210", (G,))
+    c.commits("220", (G,))
+    b.begins("300", (G,))
+    assert c.asks().behind == "300 of session b"
+    a.commits("310", (F,))  # passes c, and sees what that wants
+    b.completes("300", (G,), upon="1")
+    c.commits("400", (F,))
+    turn = c.asks().turn
+    assert turn is not None
+    c.beats("500")
+    c.writer.fs.pipe_file(c.writer.requested("500"), b"")
+    c.remote.release_turn(c.root, turn)
+    assert a.asks().behind == "500 of session c"
+
+
 @pytest.mark.parametrize(
     ("said", "waited_for"),
     [
