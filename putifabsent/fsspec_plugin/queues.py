@@ -173,7 +173,7 @@ class Queues:
         self._clock = clock
         self._watch = Watch(clock)
         self._own: Cache[Asker, _Place] = Cache()
-        self._waiters: Cache[tuple[str, object], Waiter] = Cache()
+        self._waiters: Cache[str, tuple[object, Waiter]] = Cache()  # as of which writing
         self._said: Cache[tuple[str, str], tuple[float, WriteSet]] = Cache()  # when last, and what
         self._refused: Cache[str, float] = Cache()  # where nothing may be removed, and until when none tries
         self._stood_still = -math.inf  # until when: an entry of its own was not written for too long
@@ -366,13 +366,14 @@ class Queues:
 
     def waiter(self, entry: Entry) -> Protocol[Waiter]:
         """Return whose an entry is, and what it wants. One request, if it was written since the last time."""
-        key = (entry.name, entry.tag or entry.created)
-        known = self._waiters.get(key)
-        if known is None:
+        mark = entry.tag or entry.created
+        known, waiter = self._waiters.get(entry.name, (None, Waiter()))
+        if known != mark:
             got: Got | Absent = yield from read(Get(entry.name))
-            known = self._waiters.keep(key, Waiter() if isinstance(got, Absent) else _read(got.data))
-        self._said.keep((posixpath.dirname(entry.name), known.session), (self._clock(), known.wants))
-        return known
+            waiter = Waiter() if isinstance(got, Absent) else _read(got.data)
+            self._waiters.keep(entry.name, (mark, waiter))
+        self._said.keep((posixpath.dirname(entry.name), waiter.session), (self._clock(), waiter.wants))
+        return waiter
 
     def said(self, folder: str, session: str, habit: WriteSet) -> WriteSet:
         """Return what a session is expected to write, and what it wanted in a queue not long ago.

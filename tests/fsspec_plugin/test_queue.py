@@ -339,6 +339,17 @@ def test_who_waits_says_so_after_5_s_and_then_each_minute(
     assert (first.waited, second.waited) == (None, 129)
 
 
+def test_of_each_place_the_last_entry_is_remembered(takers: Callable[[str], Taker], clock: Clock) -> None:
+    """Each may name a thousand file groups."""
+    first, second = takers("first").goes_on(), takers("second").goes_on()
+    for now in range(1, 200, 16):
+        clock.now = now
+        first.beats()
+        second.goes_on()
+    assert not second.has
+    assert len(second.queues._waiters) <= 2
+
+
 def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
     """And who has many before it asks seldom."""
     store, queues, folder = memory.mount().mount.store, Queues(), memory.name(TABLE)
