@@ -155,7 +155,7 @@ class Tower:
         own = []
         for instant, each in alive.items():
             # Nobody waits for a clustering that is planned; and what is clustered waits for no commit.
-            if each.session == ledger.session and (yield from self._plan(ledger, instant, each)) is None:
+            if each.session == ledger.session and not (yield from self._clusters(ledger, instant, each)):
                 own.append(ledger.state.tokens.get(each.token, 0))
         if own and self._waited(ledger, asker.thread) > _BY_GUESS:
             return []
@@ -205,28 +205,28 @@ class Tower:
             silent = self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant))
             # Who has completed a later one has given this one up, even if its heartbeat goes on.
             is_left = any(each.session == opened.session and each.instant > instant for each in made)
-            clusters = (yield from self._plan(ledger, instant, opened)) is not None
+            clusters = yield from self._clusters(ledger, instant, opened)
             if silent <= _LIFELESS and (clusters or (instant in beats and not is_left)):
                 alive[instant] = opened
         return alive
 
-    def _plan(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[Mapping[str, Any] | None]:
-        """Return the plan of a clustering, as far as it can be read; None: it is something else."""
-        if opened.action not in _CLUSTERS:
-            return None
-        plan = (yield from self._declaration(ledger, instant, opened, "requested")) or {}
-        # Before table version 8 a clustering is called as what replaces partitions.
-        return plan if opened.action not in _WRITE or plan.get("clusteringPlan") else None
+    def _clusters(self, ledger: Ledger, instant: str, opened: Opened) -> Protocol[bool]:
+        """Whether an instant is a clustering. Before table version 8 only its plan tells."""
+        if opened.action != "replacecommit":
+            return opened.action == "clustering"
+        plan = yield from self._declaration(ledger, instant, opened, "requested")
+        return bool(plan and plan.get("clusteringPlan"))
 
     def _wanted(
         self, ledger: Ledger, instant: str, opened: Opened, alive: Container[str]
     ) -> Protocol[WriteSet]:
         """Return what an open instant writes, as far as it is known."""
-        plan = yield from self._plan(ledger, instant, opened)
-        if plan is not None:
+        if (yield from self._clusters(ledger, instant, opened)):
             inflight: Got | Absent = yield from read(Get(_pending(ledger, instant, opened, "inflight")))
-            # If it is not there, another job may run it in an hour.
-            return {} if isinstance(inflight, Absent) else hudi_sets.planned(plan)
+            if isinstance(inflight, Absent):
+                return {}  # another job may run it in an hour
+            plan = yield from self._declaration(ledger, instant, opened, "requested")
+            return hudi_sets.planned(plan or {})
         habit, _ = yield from self._expected(ledger, opened.session, alive)
         content = yield from self._declaration(ledger, instant, opened, "inflight")
         if content:

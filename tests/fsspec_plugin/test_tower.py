@@ -397,6 +397,19 @@ def test_who_would_write_what_is_being_clustered_waits_for_a_while(
     assert a.asks().turn is not None
 
 
+def test_the_plan_of_a_clustering_that_nobody_performs_is_not_read(
+    drivers: list[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names all file groups that it replaces."""
+    a, b, c = drivers
+    known(a, b)
+    requested = c.writer.requested("300", "clustering")
+    c.writer.fs.pipe_file(requested, plan_of_clustering(F))
+    read = gets_of(a, monkeypatch)
+    a.begins("400", (F,))
+    assert requested not in read
+
+
 def test_who_commits_while_it_clusters_has_not_given_that_up(drivers: list[Driver]) -> None:
     a, b, c = drivers
     known(a, b)
