@@ -55,15 +55,19 @@ class GuardedFileIO(FsspecFileIO):
             known = ", ".join(f"{_PREFIX}{option}" for option in Options.__dataclass_fields__)
             raise ConfigError(f"unknown property {_PREFIX}{min(strange)}: the mount's are {known}")
         fs = super()._get_fs(scheme, hostname)
-        if S3_SIGNER in given and "s3" in fs.protocol:
-            fs = _signing(fs, SIGNERS[given[S3_SIGNER]](self.properties))
-        return GuardedFileSystem(fs=fs, **own)
+        if S3_SIGNER not in given or "s3" not in fs.protocol:
+            return GuardedFileSystem(fs=fs, **own)
+        # Each table that is loaded has a signer of its own: none outlives its FileIO, in fsspec's cache.
+        fs = _signing(fs, SIGNERS[given[S3_SIGNER]](self.properties))
+        return GuardedFileSystem(fs=fs, skip_instance_cache=True, **own)
 
 
 def _signing(fs: AbstractFileSystem, signer: S3RequestSigner) -> AbstractFileSystem:
     """Return its like whose session has the signer: every client of that, not only the filesystem's own."""
     from aiobotocore.session import AioSession
 
-    session = AioSession()
+    session = AioSession(**fs.kwargs)
+    # What S3 is takes most of a session's time and memory.
+    session.register_component("data_loader", fs.session.get_component("data_loader"))
     session.register("before-sign.s3", signer)
-    return type(fs)(**fs.storage_options, session=session)
+    return type(fs)(**fs.storage_options, session=session, skip_instance_cache=True)

@@ -14,6 +14,7 @@ from pyiceberg.io import load_file_io
 from pyiceberg.io.fsspec import SIGNERS, FsspecFileIO, S3RequestSigner
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import StaticTable
+from s3fs import S3FileSystem
 
 import putifabsent
 from putifabsent import ConfigError, Damaging, NameTaken
@@ -271,11 +272,15 @@ class Signer(S3RequestSigner):
         request.headers["Authorization"] = f"{request.method} by the catalog"
 
 
+def signed_at(stub: FaultStub, **own: str) -> Any:
+    given = {"s3.endpoint": stub.url("s3"), "s3.region": "us-east-1", "s3.signer": "Signer", **own}
+    return load_file_io({**IMPLEMENTATION, **given, "putifabsent.arbiter": "native"})
+
+
 def test_who_signs_for_pyiceberg_signs_what_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIGNERS, "Signer", Signer)
     with FaultStub() as stub:
-        own = {"s3.endpoint": stub.url("s3"), "s3.region": "us-east-1", "s3.signer": "Signer"}
-        io = load_file_io({**IMPLEMENTATION, **own, "putifabsent.arbiter": "native"})
+        io = signed_at(stub)
         for name in ("v1.metadata.json", "data.parquet"):
             write(io, f"s3://bucket/t/metadata/{name}", b"{}")
             assert read(io, f"s3://bucket/t/metadata/{name}") == b"{}"
@@ -283,6 +288,36 @@ def test_who_signs_for_pyiceberg_signs_what_is_guarded_too(monkeypatch: pytest.M
     assert {each.method for each in requests} >= {"PUT", "GET"}
     signed = [each.headers.get("authorization") for each in requests]
     assert signed == [f"{each.method} by the catalog" for each in requests]
+
+
+def test_who_signs_is_told_the_region_of_pyiceberg_s_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, regions = tmp_path / "config", []
+    config.write_text("[profile lake]\nregion = eu-west-3\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    sign = Signer.__call__
+
+    def noted(signer: Signer, request: Any, **_: Any) -> None:
+        regions.append(request.context["client_region"])
+        sign(signer, request)
+
+    monkeypatch.setattr(Signer, "__call__", noted)
+    monkeypatch.setitem(SIGNERS, "Signer", Signer)
+    with FaultStub() as stub:
+        io = signed_at(stub, **{"s3.region": "", "s3.profile-name": "lake"})
+        write(io, "s3://bucket/t/metadata/v1.metadata.json", b"{}")
+    assert set(regions) == {"eu-west-3"}
+
+
+def test_fsspec_keeps_nothing_of_each_table_whose_catalog_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIGNERS, "Signer", Signer)
+    kept = []
+    with FaultStub() as stub:
+        for number in range(1, 4):
+            write(signed_at(stub), f"s3://bucket/t/metadata/v{number}.metadata.json", b"{}")
+            kept.append([len(each._cache) for each in (S3FileSystem, GuardedFileSystem)])
+    assert kept == 3 * kept[:1]
 
 
 @pytest.mark.parametrize("protocol", ["file", "s3"])
