@@ -29,6 +29,7 @@ from putifabsent.backends.object_store import (
     are_texts,
     bad_key,
     deleting,
+    is_unpacked,
     own_metadata,
     reading,
     repeated_page,
@@ -58,7 +59,6 @@ _WITH_BLOB = _WITH_BLOCKS | {
 _FOR_THE_CLIENT = FOR_FSSPEC | {"connection_timeout", "max_concurrency", "overwrite", "read_timeout"}
 # What a copy takes over from its source, and what goes with the bytes of a put alone.
 _OF_THE_SOURCE = {"content_settings", "metadata", "validate_content"}
-_UNPACKED = {"deflate", "gzip"}  # by Azure's own client
 _NO_CONTAINER = {"ContainerBeingDeleted", "ContainerDisabled", "ContainerNotFound"}
 _NOT_AZURE = "what answered is not Azure, but some proxy's page"
 _LOST_BLOCKS = {"BlobNotFound", "InvalidBlobOrBlock", "InvalidBlockId", "InvalidBlockList"}
@@ -103,12 +103,12 @@ class AzureStore(base.Store):
         metadata = {key.lower(): value for key, value in (found.metadata or {}).items()}
         marks = metadata.get(base.TOKEN_KEY), metadata.get(base.WRITER_KEY)
         holder = base.Holder(*marks, found.last_modified, found.size or 0, found.etag)
-        # Of its digest a copy makes its own; and the client unpacks what it reads.
+        # Of its digest a copy makes its own.
         found.content_settings.content_md5 = None
-        if is_unpacked := found.content_settings.content_encoding in _UNPACKED:
+        if unpacked := is_unpacked(found.content_settings.content_encoding):
             found.content_settings.content_encoding = None
         kept = {"content_settings": found.content_settings, "metadata": own_metadata(metadata)}
-        return base.Found(holder, properties=kept, is_unpacked=is_unpacked)
+        return base.Found(holder, properties=kept, is_unpacked=unpacked)
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the blob's properties."""

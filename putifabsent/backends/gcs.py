@@ -31,6 +31,7 @@ from putifabsent.backends.object_store import (
     again,
     bad_key,
     deleting,
+    is_unpacked,
     reading,
     repeated_page,
     unconditional,
@@ -82,8 +83,8 @@ class GCSStore(base.Store):
         metadata, created = found.get("metadata") or {}, _time(found["timeCreated"])
         marks = metadata.get(base.TOKEN_KEY), metadata.get(base.WRITER_KEY)
         holder = base.Holder(*marks, created, int(found["size"]), str(found["generation"]))
-        properties = client.properties_of(found)
-        return base.Found(holder, properties=properties, is_unpacked=client.is_unpacked(found))
+        unpacked = is_unpacked(found.get("contentEncoding"))
+        return base.Found(holder, properties=client.properties_of(found), is_unpacked=unpacked)
 
     def time(self, name: str) -> datetime | None:
         """The ``Date`` of an answer about the object's resource."""

@@ -17,7 +17,14 @@ from urllib3.exceptions import HTTPError
 
 from putifabsent.backends import base
 from putifabsent.backends.concurrency import PerProcess
-from putifabsent.backends.object_store import FOR_FSSPEC, NUMBERS, are_texts, by_status, own_metadata
+from putifabsent.backends.object_store import (
+    FOR_FSSPEC,
+    NUMBERS,
+    are_texts,
+    by_status,
+    is_unpacked,
+    own_metadata,
+)
 from putifabsent.backends.requests_session import session, unanswered
 from putifabsent.errors import ConfigError
 
@@ -255,15 +262,10 @@ def params_of(creation: base.Creation, consistency: str) -> Params:
     return Params(resource, query, wanted if wanted in {"md5", "crc32c"} else "")
 
 
-def is_unpacked(resource: Mapping[str, Any]) -> bool:
-    """Whether GCS, or the client, unpacks an object for who reads it."""
-    return resource.get("contentEncoding") == "gzip"
-
-
 def properties_of(resource: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a resource says of itself, as parameters of a put of the bytes that are read."""
     fixed = {key: resource[field] for key, field in _FIXED_KEYS.items() if field in resource}
-    if is_unpacked(resource):
+    if is_unpacked(fixed.get("content_encoding")):
         del fixed["content_encoding"]
     found = {
         "content_type": resource.get("contentType"),

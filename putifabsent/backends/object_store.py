@@ -173,6 +173,11 @@ def again(outcome_of: Callable[[Exception, str], object], send: Callable[[], T],
     return Retrying(**schedule(outcome_of, sends))(send)
 
 
+def is_unpacked(encoding: str | None) -> bool:
+    """Whether whoever reads an object of this ``Content-Encoding`` gets it unpacked, as HTTP clients do."""
+    return (encoding or "").lower() in {"deflate", "gzip"}
+
+
 def own_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return user metadata without the marks of its creation."""
     return {
