@@ -260,7 +260,7 @@ def _refuse_earlier(table: Table, to: GuardedFileSystem) -> None:
     kept = set() if is_alike else set(table.folders(arbiter.keys))
     if moved := [each for each in sorted(known | kept) if _is_moved(table, to, each)]:
         tables = _some([each.rpartition("/")[0].removesuffix("/.hoodie") for each in moved])
-        do = f"move others in {table.root} each by its own folder"
+        do = f"nothing is to be moved there; move others in {table.root}, if any, each by its own folder"
         raise ConfigError(f"the new arbiter decides already of {tables}: {do}")
     if known:
         do = "name another one, which has never heard of it (`putifabsent init`)"

@@ -297,11 +297,23 @@ def test_a_migration_that_was_cut_off_names_the_table_whose_writers_have_begun(
         with pytest.raises(Stopped):
             migrate(mounted(before), mounted(after), local.folder)
     mounted(after).pipe_file(local.name("first/name-2"), b"by the new arbiter")
-    with pytest.raises(ConfigError, match=r"/first: move others in .* each by its own folder"):
+    with pytest.raises(ConfigError, match=r"/first: nothing is to be moved there; move others in"):
         migrate(mounted(before), mounted(after), local.folder)
     migrate(mounted(before), mounted(after), local.name("second"))
     found = {Path(name).relative_to(local.folder).as_posix() for name in all_readers_agree(after)}
     assert found == {"first/name-1", "first/name-2", "second/name-1"}
+
+
+@pytest.mark.parametrize("new", ["ballot", "claims"])
+def test_a_table_that_has_moved_and_whose_writers_have_begun_is_not_to_be_moved_again(
+    local: Ground, new: str, request: pytest.FixtureRequest
+) -> None:
+    old = decided_by("claims" if new == "ballot" else "ballot", local, request)
+    after = decided_by(new, local, request)
+    migrate(begun(old), mounted(after), local.folder)
+    mounted(after).pipe_file(local.name("name-3"), b"by the new arbiter")
+    with pytest.raises(ConfigError, match=r"decides already .* nothing is to be moved there"):
+        migrate(mounted(old), mounted(after), local.folder)
 
 
 def test_a_lock_is_no_other_arbiter(local: Ground, lock: str) -> None:
