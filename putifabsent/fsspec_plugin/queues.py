@@ -176,7 +176,8 @@ class Queues:
         self._waiters: Cache[str, tuple[object, Waiter]] = Cache()  # as of which writing
         self._said: Cache[tuple[str, str], tuple[float, WriteSet]] = Cache()  # when last, and what
         self._refused: Cache[str, float] = Cache()  # where nothing may be removed, and until when none tries
-        self._stood_still = -math.inf  # until when: an entry of its own was not written for too long
+        # When a queue was looked at last; and when it was again, after those who wait here had stood still.
+        self._looks: Cache[str, tuple[float, float]] = Cache()
 
     def listed(self, folder: str, asker: Asker | None = None) -> Protocol[list[Entry]]:
         """Return the entries of those who live, the first first. One request; for no asker two.
@@ -186,7 +187,10 @@ class Queues:
         """
         listed: Listed = yield from read(List(folder))
         entries = sorted(listed.entries)
-        now = (yield from _now(entries)) if asker is None else self._written_at(asker, entries)
+        if self._stood_still(folder):
+            now = None
+        else:
+            now = (yield from _now(entries)) if asker is None else self._written_at(asker, entries)
         alive: list[Entry] = []
         over: list[Entry] = []
         for entry in entries:
@@ -219,12 +223,19 @@ class Queues:
             return False
         return True
 
+    def _stood_still(self, folder: str) -> bool:
+        """Whether those who wait here have just gone on: others, who may have, too, are to write first."""
+        now = self._clock()
+        looked, went_on = self._looks.get(folder, (now, -math.inf))
+        if now - looked > LIFELESS and any(each.folder == folder for each in list(self._own)):
+            went_on = now
+        self._looks.keep(folder, (now, went_on))
+        return now - went_on < WRITTEN_EACH
+
     def _written_at(self, asker: Asker, entries: list[Entry]) -> datetime | None:
         """Return a time of the store's that is not long past: who waits has written just now."""
-        own, now = self._own.get(asker), self._clock()
-        if own is None or own.written < own.since or now - own.written > LIFELESS:
-            return None
-        if now - self._stood_still < WRITTEN_EACH:  # others have not written theirs again yet
+        own = self._own.get(asker)
+        if own is None or own.written < own.since or self._clock() - own.written > LIFELESS:
             return None
         shown = next((each for each in entries if each.name == own.path), None)
         if shown is None or self._watch.unchanged(shown.name, shown) > LIFELESS:
@@ -290,8 +301,6 @@ class Queues:
         if own is not None and now - own.written < WRITTEN_EACH:
             return
         is_new = own is None
-        if own is not None and now - own.written > LIFELESS:
-            self._stood_still = now
         if own is None:
             numbers = [_entry(each.name)[:_DIGITS] for each in entries]
             number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
@@ -322,7 +331,6 @@ class Queues:
             if asker in self._own:
                 yield from self.wait(asker, wants, entries, creation)
                 if self._clock() - now > LIFELESS:  # others have removed it meanwhile, and passed it
-                    self._stood_still = self._clock()
                     yield from self.leave(asker, creation)
             if asker not in self._own:
                 entries = yield from self._come(asker, wants, entries, creation)

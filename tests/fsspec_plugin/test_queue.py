@@ -77,11 +77,13 @@ class TimedStore(MemoryStore):
 
 
 class Taker:
-    """Somebody who takes a slot, request by request."""
+    """Somebody who takes a slot, request by request, beside others of its process."""
 
-    def __init__(self, store: Store, folder: str, who: str, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, folder: str, who: str, clock: Clock, *, beside: Taker | None = None
+    ) -> None:
         self.asker, self.creation = Asker(folder, who, ""), Creation(who, who, folder)
-        self.queues = Queues(clock)
+        self.queues: Queues = Queues(clock) if beside is None else beside.queues
         self.has = False
         self.waited: float | None = None
         self._store = store
@@ -114,12 +116,12 @@ class Taker:
 
 
 @pytest.fixture
-def takers(memory: Ground, clock: Clock) -> Callable[[str], Taker]:
+def takers(memory: Ground, clock: Clock) -> Callable[..., Taker]:
     store = memory.mount().mount.store
     return partial(Taker, TimedStore(store, clock), memory.name(TABLE), clock=clock)
 
 
-def test_of_two_one_has_it_however_late_an_entry_arrives(takers: Callable[[str], Taker]) -> None:
+def test_of_two_one_has_it_however_late_an_entry_arrives(takers: Callable[..., Taker]) -> None:
     first = takers("first").goes_on()
     late = takers("late").goes_on(Put)
     second, third = takers("second").goes_on(), takers("third").goes_on()
@@ -134,7 +136,7 @@ def test_of_two_one_has_it_however_late_an_entry_arrives(takers: Callable[[str],
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_order_of_their_requests_no_two_of_many_have_it(
-    takers: Callable[[str], Taker], seed: int
+    takers: Callable[..., Taker], seed: int
 ) -> None:
     draw = random.Random(seed)
     newcomers = (takers(f"{number}") for number in count())
@@ -150,7 +152,7 @@ def test_whatever_the_order_of_their_requests_no_two_of_many_have_it(
         assert sum(each.has for each in there) <= 1
 
 
-def test_nobody_goes_behind_who_has_seen_its_entry(takers: Callable[[str], Taker]) -> None:
+def test_nobody_goes_behind_who_has_seen_its_entry(takers: Callable[..., Taker]) -> None:
     first = takers("first").goes_on()
     second = takers("second").goes_on(Put).goes_on(List)
     third = takers("third").goes_on()
@@ -160,7 +162,7 @@ def test_nobody_goes_behind_who_has_seen_its_entry(takers: Callable[[str], Taker
     assert second.goes_on().has
 
 
-def stopped(takers: Callable[[str], Taker], clock: Clock, at: type) -> list[Taker]:
+def stopped(takers: Callable[..., Taker], clock: Clock, at: type) -> list[Taker]:
     """Let a second one stop at a request for a minute, while a first, a third and a fourth live."""
     found = [takers(who).goes_on() for who in ("first", "second", "third", "fourth")]
     first, second, third, fourth = found
@@ -179,7 +181,7 @@ def stopped(takers: Callable[[str], Taker], clock: Clock, at: type) -> list[Take
 
 @pytest.mark.parametrize("at", [Pause, Put])
 def test_who_was_stopped_for_long_comes_back_behind_those_who_came_meanwhile(
-    takers: Callable[[str], Taker], clock: Clock, at: type
+    takers: Callable[..., Taker], clock: Clock, at: type
 ) -> None:
     _, second, third, fourth = stopped(takers, clock, at)
     assert not second.goes_on().has
@@ -191,7 +193,7 @@ def test_who_was_stopped_for_long_comes_back_behind_those_who_came_meanwhile(
 @pytest.mark.parametrize("seconds", [50.0, 61.0, 130.0, 86_400.0])
 @pytest.mark.parametrize("at", [Pause, Put])
 def test_those_who_stood_still_together_keep_their_order(
-    takers: Callable[[str], Taker], clock: Clock, at: type, seconds: float
+    takers: Callable[..., Taker], clock: Clock, at: type, seconds: float
 ) -> None:
     """The last of them asks first when they go on, and for seconds alone."""
     first, second, third = (takers(who).goes_on() for who in ("first", "second", "third"))
@@ -214,6 +216,38 @@ def test_those_who_stood_still_together_keep_their_order(
     if at is Pause:
         assert not third.goes_on().has
     assert second.goes_on().has
+
+
+def test_who_comes_as_its_process_goes_on_is_behind_those_who_stood_still_in_it(
+    takers: Callable[..., Taker], clock: Clock
+) -> None:
+    first = takers("first").goes_on()
+    second = takers("second", beside=first).goes_on()
+    clock.now += 130
+    third = takers("third", beside=first).goes_on()
+    first.beats()
+    second.goes_on()
+    first.leaves()
+    assert not third.goes_on().has
+    assert second.goes_on().has
+
+
+def test_those_who_stood_still_together_keep_their_order_though_their_service_went_on(
+    takers: Callable[..., Taker], clock: Clock, memory: Ground
+) -> None:
+    first = takers("first").goes_on()
+    second = takers("second", beside=first).goes_on()
+    another = Taker(memory.mount().mount.store, memory.name("another"), "another", clock, beside=first)
+    another.goes_on()
+    for _ in range(13):
+        clock.now += 10
+        drive.run(first.queues.listed(another.asker.folder), memory.mount().mount.store, 30.0)
+    for _ in range(8):
+        assert not second.goes_on().has
+        clock.now += 0.5
+    first.beats()
+    clock.now += 20
+    assert not second.goes_on().has
 
 
 def names(store: Store, folder: str) -> list[str]:
@@ -314,7 +348,7 @@ def test_who_has_many_before_it_reads_no_more_entries_than_its_pauses_grow_by(me
     assert reads == [0, 1, 2, 3, 4, 5, 6, 6, 6]
 
 
-def test_who_has_others_before_it_looks_once_more_at_its_deadline(takers: Callable[[str], Taker]) -> None:
+def test_who_has_others_before_it_looks_once_more_at_its_deadline(takers: Callable[..., Taker]) -> None:
     assert takers("first").goes_on().has
     assert takers("second").goes_on().request.cut
 
