@@ -10,6 +10,7 @@ import java.net.ConnectException;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
@@ -20,6 +21,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
@@ -395,7 +398,11 @@ public class TurnTest {
   public void whoWaitsForAStoreThatDoesNotAnswerSaysSo() throws Exception {
     LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(Waiting.class));
     liar.always("turns/take", LiarService.Fate.SLOW);
-    assertThat(take(asked(session(liar.address)), TimeUnit.SECONDS.toNanos(8))).isEmpty();
+    AtomicLong minutes = new AtomicLong();
+    LongSupplier clock = () -> TimeUnit.MINUTES.toNanos(minutes.getAndIncrement());
+    Waiting waiting = Waiting.of(table(), Duration.ofDays(1), clock);
+    assertThat(Turn.take(asked(session(liar.address)), table(), 0, waiting)).isEmpty();
+    waiting.ends();
     log.stopCapturing();
     assertThat(log.getOutput()).contains("for an answer of the service: the store is slow");
   }
