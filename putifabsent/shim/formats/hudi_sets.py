@@ -25,9 +25,8 @@ from typing import Any, NamedTuple, TypeAlias
 OWN, NEWCOMER = 2, 4
 """So many of its own last commits tell what a session writes next; of who has none, so many of anybody's."""
 
-_BUCKET = re.compile(
-    "00[0-9]{6}"
-)  # eight digits, of numbers that are not large; any name may begin with some
+# Eight digits, of a number that is not large: any other id may begin with some.
+_BUCKET = re.compile("00[0-9]{6}")
 _NOTHING = ("", "null", None)
 _SERVICES = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 _OVER_PARTITIONS = frozenset({"DELETE_PARTITION", "INSERT_OVERWRITE"})
