@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import random
-import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +78,7 @@ class Story:
                 ground.around.rm_file(each)
         if self.draw.random() < 0.5:
             ground.around.makedirs(queue, exist_ok=True)
-            whose = self.draw.choice([uuid.uuid4().hex, "torn"])
+            whose = self.draw.choice([f"{self.draw.getrandbits(128):032x}", "torn"])
             said = self.draw.choice([b"", b"{", b'{"session": "x", "thread": "", "wants": null}'])
             ground.write(f"{queue}/{self.draw.randrange(100):010}~{whose}", said)
 
