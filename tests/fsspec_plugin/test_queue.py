@@ -15,7 +15,7 @@ import pytest
 from putifabsent.backends.base import Creation, Entry, Listed, Refused
 from putifabsent.backends.memory import MemoryStore
 from putifabsent.fsspec_plugin import queues
-from putifabsent.fsspec_plugin.queues import Asker, Queues
+from putifabsent.fsspec_plugin.queues import Asker, Queues, Watch
 from putifabsent.shim import drive
 from putifabsent.shim.formats.hudi_sets import Part
 from putifabsent.shim.requests import Delete, Get, List, Pause, Put, StoreTime, perform
@@ -382,6 +382,16 @@ def test_of_each_place_the_last_entry_is_remembered(takers: Callable[[str], Take
         second.goes_on()
     assert not second.has
     assert len(second.queues._waiters) <= 2
+
+
+def test_what_is_looked_at_is_remembered_however_much_comes_and_goes_beside_it(clock: Clock) -> None:
+    """A clustering that nobody goes on with may be pending for a thousand commits, and is waited for once."""
+    watch = Watch(clock)
+    for commit in range(2000):
+        clock.now = commit
+        watch.unchanged(f"commit {commit}", None)
+        seconds = watch.unchanged("a clustering", None)
+    assert seconds == 1999
 
 
 def test_who_has_become_the_next_asks_often_again(memory: Ground) -> None:
