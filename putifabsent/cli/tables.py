@@ -352,12 +352,9 @@ def _turns_lines(found: upkeep.TableTurns) -> Iterator[Table | str]:
 def _wanted(waiting: upkeep.Waiting) -> str:
     if waiting.groups is None:
         return "anything"
-    named = sorted(waiting.groups.items())
-    return ", ".join(
-        _some(
-            [f"{'any' if many is None else many} of {partition or 'the table'}" for partition, many in named]
-        )
-    )
+    groups = sorted(waiting.groups.items())
+    named = [f"{'any' if many is None else many} of {folder or 'the table'}" for folder, many in groups]
+    return ", ".join(_some(named))
 
 
 def _time(when: datetime) -> str:

@@ -71,7 +71,7 @@ _aside = PerProcess(lambda: ThreadPoolExecutor(AT_ONCE, "putifabsent-aside"))
 
 
 class Cache(OrderedDict[K, V]):
-    """What is known by name, up to so many: the oldest is forgotten."""
+    """What is known by name, up to so many: what was kept longest ago is forgotten."""
 
     def __init__(self, most: int = 1024) -> None:
         super().__init__()
@@ -79,6 +79,8 @@ class Cache(OrderedDict[K, V]):
 
     def keep(self, key: K, value: V) -> V:
         self[key] = value
+        with contextlib.suppress(KeyError):  # another thread has made room for the next
+            self.move_to_end(key)
         if len(self) > self._most:
             self.popitem(last=False)
         return value

@@ -22,7 +22,6 @@ import math
 import posixpath
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,8 +75,6 @@ class Watch:
         was, seconds, looked = self._seen.get(name, (self, 0.0, now))
         seconds = seconds + min(now - looked, _BETWEEN_LOOKS) if was == mark else 0.0
         self._seen.keep(name, (mark, seconds, now))
-        with suppress(KeyError):  # another thread has made room for the next
-            self._seen.move_to_end(name)
         return seconds
 
 

@@ -205,8 +205,8 @@ class Tower:
             silent = self._watch.unchanged(f"{ledger.root}/{instant}", beats.get(instant))
             # Who has completed a later one has given this one up, even if its heartbeat goes on.
             is_left = any(each.session == opened.session and each.instant > instant for each in made)
-            clusters = yield from self._clusters(ledger, instant, opened)
-            if silent <= _LIFELESS and (clusters or (instant in beats and not is_left)):
+            lives = instant in beats and not is_left
+            if silent <= _LIFELESS and (lives or (yield from self._clusters(ledger, instant, opened))):
                 alive[instant] = opened
         return alive
 
@@ -260,15 +260,16 @@ class Tower:
         for key in list(self._declared):
             if key[0] == ledger.root and key[1] not in tokens:
                 self._declared.pop(key, None)
-        counted, needed = Counter[str | None](), set()
-        for each in _newest_first(ledger.state):
-            if self._written.get((ledger.root, each.token), _NOTHING) != _NOTHING:
-                counted.update((None, each.session))
-                if counted[None] <= hudi_sets.NEWCOMER or counted[each.session] <= hudi_sets.OWN:
-                    needed.add(each.token)
-        for commit, known in list(self._written.items()):
-            if commit[0] == ledger.root and commit[1] not in needed and known != _NOTHING:
-                self._written.pop(commit, None)
+        known = list(self._written.items())
+        over = {token for (root, token), each in known if root == ledger.root and each != _NOTHING}
+        counted = Counter[str | None]()
+        for made in _newest_first(ledger.state) if over else ():
+            if made.token in over:
+                counted.update((None, made.session))
+                if counted[None] <= hudi_sets.NEWCOMER or counted[made.session] <= hudi_sets.OWN:
+                    over.discard(made.token)
+        for token in over:
+            self._written.pop((ledger.root, token), None)
 
     def _expected(
         self, ledger: Ledger, session: str, alive: Container[str]

@@ -26,7 +26,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from putifabsent.backends.base import Absent, Body, Exists, Found, InMemory, Maybe, Refused, Written
 from putifabsent.errors import OutcomeUnknown
-from putifabsent.shim.requests import Delete, List, Pause, Protocol, Publish, Put, look, read, unanswered
+from putifabsent.shim.requests import (
+    NOT_OURS,
+    Delete,
+    List,
+    Pause,
+    Protocol,
+    Publish,
+    Put,
+    look,
+    read,
+    unanswered,
+)
 from putifabsent.shim.state_keys import creation_of, folder_for
 
 if TYPE_CHECKING:
@@ -401,8 +412,7 @@ class Voter:
             return False
         was = marked(seen.holder.token)
         if was is None:
-            reason = "another tool has written the name, or copied it without its attributes"
-            raise self.unknown(f"it was decided, and {reason}: move that file away")
+            raise self.unknown(f"it was decided, and {NOT_OURS}")
         if was[0] < incarnation:
             yield from self.remove(name, seen.holder.version)
         # A later incarnation's: this one has ended, and nobody wants it published any more.

@@ -111,6 +111,10 @@ class Publish(NamedTuple):
     creation: Creation
 
 
+NOT_OURS = "another tool has written the name, or copied it without its attributes: move that file away"
+"""Why something can't be published, where a store can't write over what is there."""
+
+
 class ReadClaim(NamedTuple):
     """Read an identity's claim."""
 

@@ -19,6 +19,7 @@ from putifabsent.shim.formats.hudi_layout import was_moved
 from putifabsent.shim.ledger.appending import about, append
 from putifabsent.shim.ledger.records import Complete, Record
 from putifabsent.shim.requests import (
+    NOT_OURS,
     Both,
     Head,
     List,
@@ -288,7 +289,6 @@ def _make_way(ledger: Ledger, path: str, seen: Found) -> Protocol[OSError | None
     """Remove what was undone from a plain name, on a store that can't overwrite; return why that can't be."""
     was = ledger.state.completions.get(seen.holder.token or "")
     if was is None or not was.undone:
-        reason = "another tool has written the name, or copied it without its attributes: move that file away"
-        return OSError(errno.EBUSY, reason, path)
+        return OSError(errno.EBUSY, NOT_OURS, path)
     yield from removed(path, seen.holder.version)
     return None
